@@ -13,19 +13,19 @@ StreamConsumer       receives a scalable topic, every key in order: `Client.stre
 QueueConsumer        shares the messages of a scalable topic with others: `Client.queue_consumer`.
 CheckpointConsumer   reads a scalable topic from a checkpoint of your own: `Client.checkpoint_consumer`.
 Reader, TableView    read a topic without a subscription: `Client.create_reader`, `Client.create_table_view`.
-Message, MessageId   a received message, and where it is.
-Lag, Hold, Plan      how far a consumer is behind, what is kept for a reader, and what is there to read.
+Message, MessageId   a received message, and its position.
+Lag, Hold, Plan      the backlog of a consumer, the messages kept for a reader, and the readable ranges of a topic.
 Bytes, String, Json  schemas: how values become messages.
 Admin                manages tenants, namespaces, topics and subscriptions over REST.
 errors               every error; `MagnetarError` is the root.
 
-The options of each are in docs/CLIENT.md and in `help(magnetar.Client)`. Each name is imported when it is first used:
-importing magnetar costs nothing and starts nothing.
+The options of each are in docs/CLIENT.md and in `help(magnetar.Client)`. Each name is imported at its first use:
+`import magnetar` loads no other module and starts no thread.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what type checkers take for true; importing typing for it would cost more than all the rest
+TYPE_CHECKING = False  # type checkers treat it as True; importing typing would take longer than the rest of the module
 
 if TYPE_CHECKING:
     from magnetar import aio as aio

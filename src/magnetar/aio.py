@@ -1,7 +1,7 @@
 """The asyncio client: `async with magnetar.aio.Client("pulsar://localhost:6650") as client: ...`.
 
-Names only; each is imported when it is first used, so that whoever wants a producer does not pay for REST. What the
-classes promise is said where they live, in `magnetar.client`.
+This module only maps names: each class is imported at its first use, so a program that only produces does not import
+the REST client. The classes are documented in their own modules in `magnetar.client`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Every error that the client raises: what happened, whether it may have happened, and whether to try again.
+"""Every error that the client raises: the cause, whether the operation may have taken effect, and whether to retry.
 
     try:
         producer.send(order)
-    except magnetar.errors.TimedOut:  # it may be stored: see `error.outcome`
+    except magnetar.errors.TimedOut:  # the message may be stored: see `error.outcome`
         ...
 
-`MagnetarError` is the root. `Misuse` is a mistake of the caller; `Refused` says that nothing happened; `Unavailable`
-that nothing happened and the same call may succeed later; `Unknown` that it may have happened. Each error has `what`,
-the sentence, and `facts`, the values in it.
+`MagnetarError` is the root. `Misuse` is a mistake of the caller. `Refused` means that nothing happened, `Unavailable`
+that nothing happened and the same call may succeed later, `Unknown` that the operation may have happened. Each error
+has `what`, the message text, and `facts`, the values in it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "NoMessage":  # comes with the client, which errors alone do not load
+    if name == "NoMessage":  # part of the client, which `errors` alone does not import
         from magnetar.client.consumer.receive.waiters import NoMessage
 
         return NoMessage

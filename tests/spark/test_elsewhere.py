@@ -226,6 +226,6 @@ def test_exactly_once_is_refused_on_pulsar_5_by_the_name_of_the_option(
     with Topic(elsewhere, admin, "topic://public/default/spark-once") as target:
         admin.scalable.create(target.name)
         frame = spark.createDataFrame([("k", "v")], "key string, value string").coalesce(1)
-        with pytest.raises(Exception, match=r"it has no stages.*option delivery in Spark\): at-least-once"):
+        with pytest.raises(Exception, match=r"does not support stages.*option delivery in Spark\): at-least-once"):
             patiently(writing(target, frame.write).mode("append").save)
         assert everything(target) == []

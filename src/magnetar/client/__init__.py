@@ -1,6 +1,6 @@
-"""The public client: producers, consumers, readers and table views over asyncio, blocking faces (`sync`), the
-typed admin client (`admin/`), and `documents/`, the bodies of REST calls that it shares with brokers.
+"""The public client: producers, consumers, readers and table views over asyncio, their blocking versions (`sync`), the
+typed admin client (`admin/`), and `documents/`, the bodies of REST calls, which the client shares with brokers.
 
-Users come in through `magnetar` and `magnetar.aio`. It refuses to know anything of the broker: it stands on base,
-layout, wire, runtime and observe alone, and trusts nothing a broker sends before `wire` has read it.
+Users import `magnetar` and `magnetar.aio`. The client does not import broker code: it uses base, layout, wire, runtime
+and observe only. It trusts no data from a broker before `wire` has parsed it.
 """

@@ -1,7 +1,8 @@
-"""What applications give to clients where a message, its id, a place, a topic, a name or a number is meant.
+"""Checks of the arguments that applications pass to clients: a message, an id, a position, a topic, a name, a number.
 
-Type checkers see what is none of these; not everybody has one, and a message that was not acknowledged because of a
-slip comes again much later. So each is `Misuse`, with what was given and what to give. Looks at kinds and bounds only.
+Type checkers find these mistakes, but not every application uses one, and a message that was not acknowledged by
+mistake is redelivered much later. So each mistake raises `Misuse` with the value given and the value expected. The
+checks look at types and bounds only.
 """
 
 from __future__ import annotations
@@ -17,75 +18,75 @@ from magnetar.base.names import TopicName, topic_name
 from magnetar.client.message import Message, MessageId
 from magnetar.layout.readable_range import DONE, NUMBER_MAX, START, ReadPosition
 
-SHOWN_CHARS_MAX = 80  # of what was given
-PUBLISH_MS_MAX = 2**63 - 1  # what brokers compare it with
+SHOWN_CHARS_MAX = 80  # of the argument's repr, in an error
+PUBLISH_MS_MAX = 2**63 - 1  # brokers compare publish times as signed 64-bit numbers
 
 
 def check_message(given: object) -> None:
-    """One that was received."""
+    """Accepts a received message."""
     if not isinstance(given, Message):
-        raise Misuse("a message is meant, as the consumer received it", given=_shown(given))
+        raise Misuse("expected a received Message", given=_shown(given))
 
 
 def check_id(given: object) -> None:
-    """Of a message; whoever takes messages too has looked for one before."""
+    """Accepts a MessageId; callers that also accept messages check for a message first."""
     if not isinstance(given, MessageId):
         kept = isinstance(given, (bytes, bytearray, memoryview))
-        how = "MessageId.from_bytes makes it of bytes that were kept" if kept else "message.id has it"
-        raise Misuse(f"a message that was received is meant, or its MessageId: {how}", given=_shown(given))
+        how = "MessageId.from_bytes reads stored bytes" if kept else "use message.id"
+        raise Misuse(f"expected a received Message or its MessageId: {how}", given=_shown(given))
 
 
 def check_of(given: MessageId, topics: Iterable[str], *, namespace: str = "") -> None:
-    """One that says which topic it is of is of one of these, or of the namespace; one that does not is believed. The
-    same place of another topic is another message, and to acknowledge that is to lose it."""
+    """An id that names its topic must be of one of these topics or of the namespace. An id without a topic is accepted.
+    The same position in another topic is another message, and acknowledging that message would lose it."""
     if not given.topic:
         return
     said = {_whole(topic) for topic in (given.topic, *(topic for topic, _ in given.topics))}
     if all(str(whole.namespace) != namespace for whole in said) and said.isdisjoint(map(_whole, topics)):
-        words = "the message is of another topic than the consumer's: acknowledge it where it was received"
+        words = "the message belongs to a topic that this consumer does not read: acknowledge it where it was received"
         raise Misuse(words, id=str(given), topic=str(_whole(given.topic)))
 
 
 def check_topic(given: object) -> None:
     if not isinstance(given, str):
-        raise Misuse(f"one topic is meant, by its name: {_NAMED}", given=_shown(given))
+        raise Misuse(f"topic must be one topic name, {_NAMED}", given=_shown(given))
 
 
 def check_topics(given: object) -> None:
-    """One, several, or a pattern."""
+    """Accepts one name, several names, or a pattern."""
     several = isinstance(given, (list, tuple)) and all(isinstance(one, str) for one in given)
     if not isinstance(given, (str, Pattern)) and not several:
-        words = f"a topic is meant, by its name, a list of names or a compiled pattern: {_NAMED}"
+        words = f"topics must be a topic name, a list of names or a compiled pattern; a name is {_NAMED}"
         raise Misuse(words, given=_shown(given))
 
 
 def check_text(given: object, what: str) -> None:
     if not isinstance(given, str):
-        raise Misuse(f"{what} is text", given=_shown(given))
+        raise Misuse(f"{what} must be text", given=_shown(given))
 
 
 def check_number(given: object, what: str) -> None:
     if not is_number(given) or not 0 <= given <= NUMBER_MAX:
-        raise Misuse(f"{what} is a whole number, from 0 on", given=_shown(given))
+        raise Misuse(f"{what} must be a whole number of 0 or more", given=_shown(given))
 
 
 def check_call(given: object, what: str) -> None:
     if given is not None and not callable(given):
-        raise Misuse(f"{what} is a function, or None", given=_shown(given))
+        raise Misuse(f"{what} must be a function or None", given=_shown(given))
 
 
 def is_number(given: object) -> TypeGuard[int]:
-    """A whole one, of other libraries too; True and False are none."""
+    """An integer, including the types of other libraries. True and False are not numbers."""
     return isinstance(given, Integral) and not isinstance(given, bool)
 
 
 def publish_ms(given: object) -> int:
-    """A time to seek to, in milliseconds since 1970."""
+    """The publish time to seek to, in milliseconds since 1970."""
     found = round(given.timestamp() * 1000) if isinstance(given, datetime) else given
     if not isinstance(found, int) or not is_publish_ms(found):
         raise Misuse(
-            "this is no place to seek: it is a MessageId (MessageId.EARLIEST and LATEST too), or a publish time (a "
-            "datetime, or milliseconds) since 1970",
+            "seek position must be a MessageId (also MessageId.EARLIEST or LATEST) or a publish time (a datetime, or "
+            "milliseconds since 1970)",
             given=_shown(given),
         )
     return found
@@ -96,15 +97,17 @@ def is_publish_ms(given: int) -> bool:
 
 
 def check_places(given: object, topic: str) -> None:
-    """Where readers stand, by segment. What is no place at all is not asked about: no broker has an answer to it."""
+    """Checks the positions of readers, by segment, so that the client sends no position that every broker refuses."""
     if not isinstance(given, Mapping):
         raise Misuse(_PLACES, topic=topic, given=_shown(given))
     for segment, place in given.items():
         if type(segment) is not int or not 0 <= segment < NUMBER_MAX:
-            raise Misuse(f"this is no segment: {_PLACES}", topic=topic, given=_shown(segment))
+            raise Misuse(
+                f"segment id must be a whole number of 0 or more: {_PLACES}", topic=topic, given=_shown(segment)
+            )
         if not isinstance(place, ReadPosition) or not _is_place(place):
             raise Misuse(
-                f"this is no place in a segment, which is an entry of a ledger, the beginning or the end: {_PLACES}",
+                f"position must be an entry of a ledger, the beginning or the end of a segment: {_PLACES}",
                 topic=topic,
                 segment=segment,
                 given=_shown(place),
@@ -112,11 +115,11 @@ def check_places(given: object, topic: str) -> None:
 
 
 _NAMED = "text such as topic://public/default/orders"
-_PLACES = "places are by segment where each is read next, as the stretches of Client.plan have them"
+_PLACES = "places must map segment ids to read positions, as the stretches of Client.plan do"
 
 
 def _whole(topic: str) -> TopicName:
-    """The scalable topic that a topic, its partitions or its segments are of, or could become."""
+    """The scalable topic of a topic, partition or segment; for a plain topic, the name it gets when it is migrated."""
     name = topic_name(topic)
     return name.parent if name.is_segment else name.scalable
 

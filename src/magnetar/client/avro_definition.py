@@ -1,8 +1,8 @@
-"""The Avro record that describes a Python class: what a JSON schema tells the broker.
+"""The Avro record that describes a Python class; a JSON schema sends it to the broker.
 
-Knows dataclasses, msgspec structs, pydantic models and typed dicts made of text, numbers, bytes, times, enums, lists,
-mappings, optional values and one another. A field of another type is refused with its name; the caller then gives a
-definition of its own. Pure.
+Supports dataclasses, msgspec structs, pydantic models and typed dicts made of text, numbers, bytes, times, enums,
+lists, mappings, optional values and each other. A field of another type is refused with its name; the caller then
+passes its own definition. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AS_TEXT = {"datetime.datetime", "datetime.date", "datetime.time", "uuid.UUID", 
 
 
 def definition_of(kind: type[Any]) -> str:
-    """As JSON text."""
+    """The definition as JSON text."""
     return json.dumps(_type(kind, kind.__name__, {}))
 
 
@@ -52,7 +52,7 @@ def _type(kind: Any, where: str, seen: dict[Any, str]) -> Any:
         names = _fields(kind)
         if names is not None:
             return _record(kind, names, seen)
-    raise Misuse(f"no Avro type for {where}: {kind!r}; give Json(..., definition=...) the definition yourself")
+    raise Misuse(f"no Avro type for {where}: {kind!r}; pass Json(..., definition=...) with the definition")
 
 
 def _union(inner: tuple[Any, ...], where: str, seen: dict[Any, str]) -> Any:

@@ -1,9 +1,10 @@
-"""What the methods of the asyncio client return: an object on its way, to be awaited or to be entered.
+"""The return value of the asyncio client's factory methods: await it, or enter it with `async with`.
 
     producer = await client.create_producer("orders")
     async with client.create_producer("orders") as producer: ...
 
-It is a coroutine and nothing happens before it is awaited or entered, once. Entered, it is closed with the block.
+The value is a coroutine: no work starts before it is awaited or entered, once. `async with` closes the object at its
+end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ M = TypeVar("M", bound="Closable")
 
 
 class Closable(Protocol):
-    """Everything that a client makes."""
+    """Every object that a client creates."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -61,7 +62,7 @@ class Creation(Coroutine[Any, Any, M_co], Generic[M_co]):
 
 
 def creation(method: Callable[P, Coroutine[Any, Any, M]]) -> Callable[P, Creation[M]]:
-    """For a method that makes something: its result may be awaited or entered."""
+    """Decorates a factory method: callers may await its result or enter it."""
 
     @wraps(method)
     def made(*args: P.args, **kwargs: P.kwargs) -> Creation[M]:

@@ -1,7 +1,7 @@
-"""The asyncio client: one per application, made of a service URL; everything else is made from it.
+"""The asyncio client: an application creates one for a service URL, and creates every other object from it.
 
-It owns the connections and the budget of bytes on their way, and closes what was made from it. It refuses to do
-anything in another loop than the one it was first used in. Nothing happens before the first call.
+The client owns the connections and the limit on unacknowledged bytes, and closes the objects created from it. It
+refuses calls from another event loop than that of its first call. It does no work before the first call.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Client(ReadClient):
     ) -> None:
         super().__init__(url, runtime=runtime, operation_timeout_s=operation_timeout_s, listener=listener)
         self.budget = MemoryLimit(pending_bytes_max, pending_messages_max)
-        self._open: dict[Any, None] = {}  # what was made from this client, in order
+        self._open: dict[Any, None] = {}  # objects created from this client, in order
 
     @overload
     def create_producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Creation[Producer[bytes]]: ...
@@ -88,7 +88,8 @@ class Client(ReadClient):
     async def create_producer(
         self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
     ) -> Producer[Any]:
-        """A producer, attached to its broker (to every partition's broker). Of bytes, unless a schema is given."""
+        """A producer, attached to its broker (to the broker of every partition). It sends bytes unless a schema is
+        given."""
         self._check()
         check_topic(topic)
         start = self.runtime.rng("client.router").randrange(1 << 31)
@@ -145,7 +146,7 @@ class Client(ReadClient):
         on_active: OnActive | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer[Any]:
-        """A consumer of one topic, of several, or of all that match a compiled pattern."""
+        """A consumer of one topic, of several topics, or of all topics that match a compiled pattern."""
         self._check()
         check_topics(topics)
         check_call(listener, "listener")
@@ -182,8 +183,8 @@ class Client(ReadClient):
         schema: Schema[Any] = BYTES,
         **options: Unpack[StreamOptions],
     ) -> StreamConsumer[Any]:
-        """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
-        subscription share its segments. Of a `Namespace`: of all its scalable topics, now and later.
+        """A consumer of a scalable topic that keeps the order of every key across splits and merges. The consumers of
+        one subscription share its segments. With a `Namespace` it reads all scalable topics, present and future.
         """
         self._check()
         asked = streaming_of(topic, subscription, options)
@@ -205,8 +206,8 @@ class Client(ReadClient):
         self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
         """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
-        acknowledges them one by one, however the topic is split and merged. Of a `Namespace`: of all its scalable
-        topics, now and later.
+        acknowledges them one by one, across splits and merges. With a `Namespace` it reads all scalable topics, present
+        and future.
         """
         self._check()
         asked = queueing_of(topic, subscription, options)
@@ -249,10 +250,10 @@ class Client(ReadClient):
         on_gap: OnGap | None = None,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[Any]:
-        """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
-        checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
-        they were read end it with `DataLost`, unless `on_gap` is there to be told. Members of a `group` share the
-        segments and have one checkpoint, which brokers keep: `start` is for a group that is new.
+        """A reader of a whole scalable topic that keeps the order of every key across splits and merges. It starts at a
+        checkpoint that the application stores, at the earliest or latest message, or at a publish time. Messages that
+        were deleted before they were read end it with `DataLost`, or are reported to `on_gap` if given. Members of a
+        `group` share the segments and one checkpoint, which brokers store; `start` applies only to a new group.
         """
         self._check()
         check_call(on_gap, "on_gap")
@@ -284,7 +285,7 @@ class Client(ReadClient):
         schema: Schema[Any] = BYTES,
         **options: Unpack[ReaderOptions],
     ) -> Reader[Any]:
-        """A reader from behind `start` (from `start` itself: `start_inclusive`) on."""
+        """A reader that starts after `start`, or at `start` itself with `start_inclusive`."""
         self._check()
         check_topics(topic)
         asked = reading_of(start, options, self._unique())
@@ -302,7 +303,7 @@ class Client(ReadClient):
     async def create_table_view(
         self, topic: str, *, schema: Schema[Any] = BYTES, subscription: str = ""
     ) -> TableView[Any]:
-        """The newest value of every key, complete as of now, and kept up to date."""
+        """The newest value of every key: complete when this call returns, then kept up to date."""
         self._check()
         check_topic(topic)
         options = ReaderOptions(read_compacted=topic_name(topic).is_persistent)
@@ -316,8 +317,8 @@ class Client(ReadClient):
         return f"<magnetar.aio.Client {without_password(self.url)}, {state}>"
 
     async def close(self) -> None:
-        """Close everything made from this client: producers store what they were given. Raises the first error, after
-        all of it is closed.
+        """Close every object created from this client. Producers first store all messages that they accepted. Raises
+        the first error, after everything is closed.
         """
         if self.closed:
             return
@@ -342,17 +343,17 @@ class Client(ReadClient):
         if kind is None:
             await self.close()
             return
-        self.closed = True  # something failed already: leave, do not wait for what may never be stored
+        self.closed = True  # the block failed: leave without waiting for messages that may never be stored
         for made in list(self._open):
             if isinstance(made, StreamConsumer):
                 made._hurry()
             try:
                 await (made.close(flush=False) if isinstance(made, Producer) else made.close())
             except MagnetarError as also:
-                log.info("close failed", why=also)
+                log.info("close_failed", why=also)
         await self._end()
 
-    # Inside
+    # Internal
 
     async def _started(self, made: Made) -> Made:
         self._open[made] = None
@@ -367,7 +368,8 @@ class Client(ReadClient):
         self._open.pop(made, None)
 
     async def _outbox(self, topic: str, initial_subscription: str) -> Producer[bytes]:
-        """For dead letters and messages that are put off: those that came in chunks go in chunks."""
+        """A producer of dead letters and deferred messages. It chunks, because a message that arrived in chunks may
+        exceed the broker's limit."""
         chunking = topic_name(topic).is_persistent
         return await self.create_producer(topic, initial_subscription=initial_subscription, chunking=chunking)
 

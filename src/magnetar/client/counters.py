@@ -1,10 +1,10 @@
-"""What one consumer counts: plain numbers on the path of messages, read by whoever wants to show them."""
+"""The counters of one consumer: plain integers that the message path increments and any code may read."""
 
 from __future__ import annotations
 
 
 class Counters:
-    """What one consumer counts; plain numbers, read by whoever wants them."""
+    """The counters of one consumer, as plain integers."""
 
     __slots__ = (
         "acks",
@@ -27,7 +27,7 @@ class Counters:
         return f"Counters({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
 
     def __init__(self) -> None:
-        self.messages = 0  # received, before anybody took them
+        self.messages = 0  # received from the broker, before the application took them
         self.bytes = 0
         self.acks = 0
         self.nacks = 0
@@ -37,7 +37,7 @@ class Counters:
         self.discarded = 0  # entries that could not be opened
         self.chunks_given_up = 0
         self.dead_letters = 0
-        self.undecodable = 0  # of those, because their value did not fit the schema
+        self.undecodable = 0  # part of `dead_letters`: the value did not fit the schema
         self.attaches = 0
         self.held_back = 0  # warnings that unacknowledged messages keep the next segments waiting
-        self.gaps = 0  # messages that were gone before a checkpoint consumer came to them
+        self.gaps = 0  # losses: messages that were deleted before a checkpoint consumer reached them

@@ -1,7 +1,7 @@
-"""How far a consumer's subscription is behind, as brokers count it: in messages, with the age of the oldest.
+"""The backlog of a consumer's subscription as brokers count it: a number of messages, and the age of the oldest.
 
-Asked of any broker by one command for each topic. Acknowledgements that this consumer still groups are sent first, so
-that they count. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`.
+The client sends one command for each topic to any broker. It first sends the acknowledgements that this consumer still
+groups, so that they count. The command is a Magnetar extension: brokers of Apache Pulsar do not support it (`Refused`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["Lag", "of_places", "of_subscription"]
 async def of_subscription(
     lookup: Lookup, topics: Iterable[str], subscription: str, parts: Iterable[TopicConsumer] = ()
 ) -> Lag:
-    """Of all consumers of the subscription together, over these topics."""
+    """The lag of all consumers of the subscription together, over these topics."""
     await asyncio.gather(*(part.confirm() for part in parts if len(part.acks)))
     commands = [_command(topic, subscription) for topic in topics]
     return await _sum(lookup, commands)
 
 
 async def of_places(lookup: Lookup, topic: str, places: Mapping[SegmentId, SegmentPosition]) -> Lag:
-    """Of a reader that keeps its own places."""
+    """The lag of a reader that stores its own positions."""
     command = _command(topic)
     command.lag.places.CopyFrom(columns({id: _next(place) for id, place in places.items()}))
     return await _sum(lookup, [command])
@@ -68,7 +68,7 @@ def _command(topic: str, subscription: str = "") -> pb.BaseCommand:
 
 
 def _next(reached: SegmentPosition) -> ReadPosition:
-    """The first message that was not read."""
+    """The first message that the reader has not read."""
     if reached.is_done:
         return DONE
     if reached == START:

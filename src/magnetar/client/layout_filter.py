@@ -1,9 +1,9 @@
-"""Which layout of a topic to believe: newer epochs of the same life, from the watch that is open now.
+"""Decides which layout of a topic is valid: only newer epochs of the same incarnation, from the watch that is open now.
 
-Pushes may overtake each other and a connection that was given up may still speak, so a layout counts only if it came
-over the present watch and its epoch is higher than the last one's (H-E6). Another life of the same name, told by its
-incarnation or by the word that the topic is gone, is never mistaken for news of this one: it is said as `REPLACED`, and
-whoever follows begins anew. Decides only.
+Pushes may overtake each other, and an abandoned connection may still deliver. So a layout counts only if it came over
+the present watch and its epoch is higher than the last one's (H-E6). A topic that was deleted and created again under
+the same name has another incarnation, or the broker reported it deleted. Its layout is never an update of the old
+topic: the verdict is `REPLACED`, and the follower starts from the beginning. Pure decisions, no I/O.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from magnetar.layout.plain_layout import is_plain
 
 class LayoutVerdict(Enum):
     NEWER = auto()  # follow it
-    STALE = auto()  # as if it had not come
-    REPLACED = auto()  # another topic of this name: nothing of the old one holds
+    STALE = auto()  # ignore it
+    REPLACED = auto()  # another topic of this name: no state of the old one is valid
 
 
 class LayoutFilter:
-    """`watch` numbers the watches of one topic; the caller gets one for each connection it opens a watch on."""
+    """`watch` numbers the watches of one topic; the caller gets a number for each connection on which it opens one."""
 
     def __init__(self) -> None:
         self.current: Layout | None = None
@@ -32,12 +32,12 @@ class LayoutFilter:
         self._gone = False
 
     def opened(self) -> int:
-        """A new watch: the number it speaks with. Earlier ones are not listened to any more."""
+        """Returns the number of a new watch. Messages of earlier watches are ignored from now on."""
         self._watch += 1
         return self._watch
 
     def gone(self, watch: int) -> bool:
-        """The broker says that the topic does not exist. True if that is news to be believed."""
+        """The broker reports that the topic does not exist. True if this is new and comes from the present watch."""
         if watch != self._watch or self._gone:
             return False
         self._gone = True
@@ -64,11 +64,12 @@ class LayoutFilter:
 
 
 def before_any(layout: Layout) -> Layout:
-    """What a plain topic is shown as comes before every layout that it can have when it is migrated: brokers that are
-    not ours give both the epoch 0."""
+    """Orders the layout of a plain topic before every layout that the topic gets when it is migrated: brokers other
+    than Magnetar give both the epoch 0."""
     return replace(layout, epoch=Epoch(-1)) if is_plain(layout) and not layout.epoch else layout
 
 
 def _differ(known: str | None, told: str | None) -> bool:
-    """A broker that does not tell (another version, Apache Pulsar) says nothing against it."""
+    """Whether both incarnations are known and differ. Brokers of another version or of Apache Pulsar do not send
+    one."""
     return known is not None and told is not None and known != told

@@ -1,8 +1,8 @@
-"""The watch of one scalable topic's layout: opened at a broker, followed, opened anew after every loss.
+"""The watch of one scalable topic's layout: opens it at a broker, follows it, and reopens it after every loss.
 
-The actor around `layout_filter`: what the broker pushes is believed only if it is newer and of the same life of the
-topic. Before the first layout errors are the caller's; later ones mean another try, with back-off, except that the
-topic is gone: that is told once and ends the watch. It does not decide what a layout means.
+This is the actor around `layout_filter`: a layout that the broker pushes is accepted only if it is newer and of the
+same incarnation of the topic. Errors before the first layout go to the caller. Later errors cause a retry with
+back-off, except a deleted topic, which is reported once and ends the watch. The watch does not interpret layouts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UPDATE = pb.BaseCommand.SCALABLE_TOPIC_UPDATE
 
 @dataclass(frozen=True, slots=True)
 class LayoutView:
-    """What is known of a topic. `controller` None: there is none yet, any broker may become it."""
+    """The last known state of a topic. `controller` None: no broker is the controller yet, any broker may become it."""
 
     layout: Layout
     routing: Routing
@@ -45,13 +45,14 @@ class LayoutView:
 
 
 def watch_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once it was seen, only a topic that is gone ends its watch."""
+    """Whether the error ends the watch. After the first layout only a deleted topic or a closed client does."""
     return not passing(error) if first else isinstance(error, TopicNotFound | Closed)
 
 
 class LayoutWatch:
-    """`heard` is told of every newer layout, and of another controller at the same one. `gone`: the topic was deleted,
-    and nothing more comes. With `create` a topic that does not exist is made, where the broker's policy allows.
+    """`heard` is called with every newer layout, and when only the controller changed. `gone` is called when the topic
+    was deleted; `heard` is not called after that. With `create` a missing topic is created if the broker's policy
+    allows it.
     """
 
     def __init__(
@@ -77,27 +78,28 @@ class LayoutWatch:
         self._session = ServerStream(lookup.pool, _UPDATE, close=_closing, lost=self._attached.lost)
         self._over = False
         self._seeking: asyncio.TimerHandle | None = None
-        self._waiting: list[asyncio.Future[None]] = []  # for a later layout
+        self._waiting: list[asyncio.Future[None]] = []  # callers of `reached` that wait for a later layout
 
     @property
     def incarnation(self) -> int:
-        """Which life of the name this is; 0: the broker does not tell."""
+        """The incarnation of the topic name; 0 if the broker does not send one."""
         return int(self._layouts.incarnation or 0)
 
     async def start(self, timeout_s: float) -> LayoutView:
-        """Until the first layout was told."""
+        """Wait until the first layout has arrived."""
         await self._attached.start(timeout_s)
         if self.seen is None:
             raise TopicNotFound("the topic was deleted", topic=self.topic)
         return self.seen
 
     def seek(self, above: Epoch) -> None:
-        """A layout above this epoch is wanted. It is on its way, most likely; if it does not come, ask again."""
+        """Expect a layout above this epoch. The broker normally pushes it; if it does not arrive, ask again."""
         if self._seeking is None and not self._over:
             self._seek_in(self._seek_s, above)
 
     async def reached(self, epoch: Epoch, timeout_s: float) -> Layout:
-        """One of this epoch, or later. Brokers may be behind, and what they do not list yet is not lost (H-G8)."""
+        """Wait for a layout of this epoch or later. A broker may be behind; segments it does not list yet are not lost
+        (H-G8)."""
         try:
             async with asyncio.timeout(timeout_s):
                 while (seen := self.seen) is None or seen.layout.epoch < epoch:
@@ -106,7 +108,7 @@ class LayoutWatch:
                     self._waiting.append(waiter)
                     await waiter
         except TimeoutError:
-            raise NotReady("the broker shows an older layout than that of the checkpoint", epoch=epoch) from None
+            raise NotReady("the broker's layout is older than the layout of the checkpoint", epoch=epoch) from None
         return seen.layout
 
     async def close(self) -> None:
@@ -123,9 +125,10 @@ class LayoutWatch:
     async def _open(self, connection: Connection, attempt: int) -> None:
         if not connection.features.supports_scalable_topics:
             raise Refused(
-                "the broker does not offer scalable topics: a topic:// needs Magnetar or Pulsar 5", url=connection.url
+                "the broker does not support scalable topics: topic:// requires Magnetar or Pulsar 5",
+                url=connection.url,
             )
-        late = TimedOut("the broker did not show the layout in time", topic=self.topic)
+        late = TimedOut("the broker did not send the layout in time", topic=self.topic)
         first = self._ask(connection, create=self._create and self.seen is None)
         await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
@@ -140,7 +143,7 @@ class LayoutWatch:
         command.scalableTopicLookup.create_if_missing = create
         return command
 
-    # What the broker says
+    # Updates from the broker
 
     def _told(self, connection: Connection, number: int, first: First, said: pb.CommandScalableTopicUpdate) -> None:
         if self._over:
@@ -159,7 +162,7 @@ class LayoutWatch:
         known = self._layouts.current
         verdict = self._layouts.offered(number, layout, incarnation)
         if verdict is LayoutVerdict.REPLACED:
-            self._end(TopicNotFound("the topic was deleted and made anew", topic=self.topic))
+            self._end(TopicNotFound("the topic was deleted and created again", topic=self.topic))
         elif verdict is LayoutVerdict.NEWER or (
             known is not None and known.epoch == layout.epoch and seen != self.seen
         ):
@@ -171,7 +174,7 @@ class LayoutWatch:
             first.set_result(None)
 
     def _refused(self, connection: Connection, number: int, first: First, error: MagnetarError) -> None:
-        """The session is over, on both sides."""
+        """The session has ended, on both sides."""
         self._session.over(connection)
         if isinstance(error, TopicNotFound) and self.seen is not None:
             if self._layouts.gone(number):
@@ -204,19 +207,19 @@ class LayoutWatch:
             return
         connection = self._attached.connection
         if connection is not None and self._session.is_open:
-            log.info("layout asked for again", topic=self.topic, above=above)
+            log.info("layout_requested_again", topic=self.topic, above=above)
             self._ask(connection, create=False).add_done_callback(self._asked_again)
         self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
 
     def _asked_again(self, asked: First) -> None:
-        """The question took the place of the session before it: where it failed, nothing is told any more."""
+        """The new request replaced the session: if it failed, the broker pushes no more updates, so reconnect."""
         error = None if asked.cancelled() else asked.exception()
         if isinstance(error, MagnetarError) and not self._over:
             self._attached.lost(error)
 
 
 def _controller(connection: Connection, url: str) -> Route | None:
-    """The way to it: through the same proxy, if there is one."""
+    """The route to the controller: through the same proxy, if the connection uses one."""
     if not url:
         return None
     return Route(connection.url, str(address(url))) if connection.proxied else Route(url)

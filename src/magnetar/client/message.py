@@ -1,8 +1,8 @@
-"""A received message, and what it shares with the others of its entry.
+"""A received message, and the data that it shares with the other messages of its entry.
 
-A message costs one small object: its bytes are cut out at once, all else (key, properties, times, id, value) is read
-from the metadata when somebody asks, and is `Corrupt` then if it cannot be read. Nothing here knows of connections;
-acknowledging is the consumer's.
+A message costs one small object: its payload is sliced on receipt, and every other field (key, properties, times, id,
+value) is parsed from the metadata on first access, which raises `Corrupt` if the metadata cannot be parsed. A message
+knows no connection; the consumer acknowledges it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Decoder(Protocol[T_co]):
-    """What a schema does for a received message."""
+    """The part of a schema that received messages use."""
 
     def decode(self, data: bytes) -> T_co: ...
 
@@ -37,8 +37,8 @@ class Delivery:
 
     `size` is the number of messages of a batch, 0 for a single message. `unacked` has a bit set for each
     message of a batch that was not acknowledged when it was delivered. `chunks` are the positions of all chunks of a
-    chunked message, the last of which is the delivery's own. `around`: where the oldest chunked message began of which
-    some had come before this entry and some was still to come.
+    chunked message, the last of which is the delivery's own. `around` is set if this entry arrived while a chunked
+    message was incomplete: it is the position of the first chunk of the oldest such message.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Delivery:
         self.entry = entry
         self.partition = partition
         self.redelivery_count = redelivery_count
-        self.source = source  # the consumer of the one topic it came through
+        self.source = source  # the consumer of the one topic that delivered it
         self.size = 0
         self.unacked = 0
         self.chunks: list[tuple[int, int]] | None = None
@@ -86,13 +86,13 @@ class Delivery:
 class Message(Generic[T]):
     """One message. Two messages are equal only if they are the same delivery of the same message.
 
-    `single` is the message's own metadata in a batch, as bytes until somebody asks for a field.
+    `single` is the message's own metadata in a batch, as unparsed bytes until the first access to a field.
     """
 
     __slots__ = ("_delivery", "_single", "_stamp", "_value", "batch_index", "data")
 
     data: bytes
-    _stamp: int  # of a stream consumer: its turn among all that were handed out
+    _stamp: int  # of a stream consumer: its number in the order of all messages that `receive` returned
 
     def __init__(
         self,
@@ -112,18 +112,18 @@ class Message(Generic[T]):
     @property
     def value(self) -> T:
         """The data decoded through the consumer's schema, once. `Undecodable` if it does not fit the schema. A null
-        value (`is_null`) is None, whatever the schema.
+        value (`is_null`) is None for every schema.
         """
         try:
             return self._value
-        except AttributeError:  # not asked for yet
+        except AttributeError:  # not decoded yet
             pass
         absent: Any = None
         try:
             self._value: T = self._delivery.schema.decode(self.data) if self.data or not self.is_null else absent
         except MagnetarError:
             raise
-        except Exception as error:  # of the schema, which may be the user's own
+        except Exception as error:  # from the schema, which may be user code
             raise self._undecodable(error) from error
         return self._value
 
@@ -139,7 +139,8 @@ class Message(Generic[T]):
 
     @property
     def id(self) -> MessageId:
-        """Of a stream consumer's message it says, too, what had been received before it and is not acknowledged."""
+        """The id of the message. From a stream consumer it also lists the earlier messages that were received and are
+        not acknowledged."""
         delivery = self._delivery
         first = None
         if delivery.chunks is not None:
@@ -160,8 +161,9 @@ class Message(Generic[T]):
 
     @property
     def topic(self) -> str:
-        """The full name of the topic, partition included. Of a scalable topic its own, whatever the segment, also where
-        that was a plain topic before a migration: only who consumes it by the plain name is told that one for those.
+        """The full name of the topic, including the partition. For a scalable topic it is the topic's name, for every
+        segment, also for one that was a plain topic before a migration. Only a consumer that subscribed by the plain
+        name gets the plain name for messages of that segment.
         """
         topic = self._delivery.topic
         whole: str = getattr(self._delivery.source, "whole", "")
@@ -171,7 +173,7 @@ class Message(Generic[T]):
 
     @property
     def key(self) -> str | None:
-        """The key as text. A key of bytes reads as its base64; bytes that are no text, as escapes."""
+        """The key as text. A key of bytes is returned as base64; bytes that are not UTF-8 are shown as escapes."""
         head = self._head
         return _text(head.partition_key) if head.HasField("partition_key") else None
 
@@ -186,7 +188,7 @@ class Message(Generic[T]):
         try:
             return b64decode(raw, validate=True)
         except Base64Error:
-            return raw  # marked as base64 by mistake: better the text than nothing
+            return raw  # marked as base64 by mistake: return the text
 
     @property
     def ordering_key(self) -> bytes | None:
@@ -203,7 +205,7 @@ class Message(Generic[T]):
 
     @property
     def event_time_ms(self) -> int:
-        """0 where the producer gave none."""
+        """0 if the producer set none."""
         return self._head.event_time
 
     @property
@@ -219,7 +221,7 @@ class Message(Generic[T]):
 
     @property
     def redelivery_count(self) -> int:
-        """How often the broker delivered its entry before."""
+        """The number of earlier deliveries of its entry."""
         return self._delivery.redelivery_count
 
     @property
@@ -229,7 +231,7 @@ class Message(Generic[T]):
 
     @property
     def is_null(self) -> bool:
-        """Was the value null (a tombstone in a compacted topic), rather than empty?"""
+        """True if the value was null (a tombstone in a compacted topic), and not just empty."""
         return self._head.null_value
 
     @property
@@ -239,7 +241,7 @@ class Message(Generic[T]):
 
     @property
     def _head(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:
-        """Where the fields of this one message are: in a batch each has its own."""
+        """The metadata with the fields of this one message: in a batch each message has its own."""
         single = self._single
         if single is None:
             return self._delivery.metadata
@@ -253,7 +255,7 @@ class Message(Generic[T]):
 
 
 def _text(field: str | bytes) -> str:
-    """A field of text as it was parsed: what some client sent that is no UTF-8 is left as bytes."""
+    """A parsed text field. Protobuf leaves a field that is not valid UTF-8 as bytes."""
     return field if isinstance(field, str) else field.decode(errors="backslashreplace")
 
 

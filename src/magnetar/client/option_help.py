@@ -1,7 +1,7 @@
 """The options of each kind as rows of name, type, default and meaning; and the text that `help()` shows of them.
 
-Types and names are read from the tables in `options`, defaults from the values that the options fill, meanings from
-`option_docs`: nothing is written twice.
+Types and names are read from the tables in `options`, defaults from the classes that the options fill, meanings from
+`option_docs`, so that each has one source.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from magnetar.client.producer.producer import AccessMode, Compression, MessageOp
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WIDTH = 100
-# Where a kind fills another value than the class that it becomes part of.
+# Defaults where an option fills another class than its field suggests.
 _OWN_DEFAULTS: dict[type, dict[str, object]] = {
     ProducerOptions: {
         "access_mode": AccessMode.SHARED,
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def option_rows(table: type) -> list[Row]:
-    """Of a TypedDict of options, in its order."""
+    """Rows for a TypedDict of options, in its order."""
     filled = {
         found.name: _default(found) for found in fields(ProducerConfig if table is ProducerOptions else ConsumerConfig)
     }
@@ -58,7 +58,7 @@ def option_rows(table: type) -> list[Row]:
 
 
 def field_rows(kind: type) -> list[Row]:
-    """Of a value class that an option takes."""
+    """Rows for a value class that an option takes."""
     assert is_dataclass(kind)
     return [
         Row(found.name, _type_text(found.type), _shown(_default(found)), meaning(kind.__name__, found.name))
@@ -67,7 +67,7 @@ def field_rows(kind: type) -> list[Row]:
 
 
 def argument_rows(kind: type) -> list[Row]:
-    """Of what a class is made of."""
+    """Rows for the constructor arguments of a class."""
     found = list(inspect.signature(kind).parameters.values())
     return [
         Row(
@@ -81,7 +81,7 @@ def argument_rows(kind: type) -> list[Row]:
 
 
 def documented(table: type) -> Callable[[F], F]:
-    """A decorator: the docstring of a method goes on with its options."""
+    """A decorator that appends the options to the docstring of a method."""
 
     def shown(method: F) -> F:
         lines = [inspect.cleandoc(method.__doc__ or ""), "", "Options", "-------"]
@@ -106,7 +106,7 @@ def _type_text(kind: Any) -> str:
     return _ALIASES.get(text, text)
 
 
-# Names of types that users do not import, as what they stand for.
+# Types that users do not import, written out.
 _ALIASES = {
     "Routing | Chooser": '"round_robin" | "single" | Callable[[str | None, int], int]',
     "Hashing": '"java" | "murmur3"',

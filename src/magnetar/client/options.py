@@ -1,6 +1,6 @@
-"""What may be chosen about producers, consumers, readers and table views, by name: the keyword arguments of a client's
-methods, the same for the asyncio and the blocking client. What each means is said where it is used (`producer/config`,
-`batch`, `router`, `consumer/config`).
+"""The options of producers, consumers, readers and table views: the keyword arguments of a client's methods, the same
+for the asyncio and the blocking client. The modules that use an option document it (`producer/config`, `batch`,
+`router`, `consumer/config`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ProducerOptions(TypedDict, total=False):
     routing: Routing | Chooser
     hashing: Hashing
     access_mode: AccessMode
-    send_timeout_s: float  # 0: wait for ever
+    send_timeout_s: float  # 0: wait without limit
     initial_sequence_id: int | None
     properties: Mapping[str, str]
     initial_subscription: str
-    follow: bool  # a plain topic as clients of scalable ones do: goes on when it is migrated
+    follow: bool  # produce to a plain topic through its layout, and continue when it is migrated
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -103,7 +103,7 @@ class StreamOptions(TypedDict, total=False):
     queue_messages: int  # of each segment
     queue_bytes: int  # of all segments together
     ack_group_s: float
-    ack_batch_index: bool  # unless it is switched off: who takes over goes on within a batch
+    ack_batch_index: bool  # on by default: a consumer that takes over a segment continues within a batch
     on_segments: OnSegments | None
     chunked_pending_max: int
     chunked_expire_s: float
@@ -123,7 +123,7 @@ class QueueOptions(TypedDict, total=False):
     queue_bytes: int
     ack_group_s: float
     ack_group_max: int
-    ack_batch_index: bool  # unless it is switched off: what one acknowledged of a batch does not come to another
+    ack_batch_index: bool  # on by default: a message acknowledged by one consumer is not delivered to another
     ack_timeout_s: float
     nack: NackBackoff
     dead_letters: DeadLetters | None
@@ -163,27 +163,27 @@ def _is_real(given: object) -> bool:
     return isinstance(given, Real) and not isinstance(given, bool) and given == given
 
 
-# Kinds as the tables above write them: what is one, and the words for people.
+# Types as the tables above write them: a check, and a description for errors.
 _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "str": (lambda given: isinstance(given, str), "text"),
     "int": (is_number, "a whole number"),
-    "int | None": (lambda given: given is None or is_number(given), "a whole number, or None"),
+    "int | None": (lambda given: given is None or is_number(given), "a whole number or None"),
     "float": (_is_real, "a number"),
     "bool": (lambda given: isinstance(given, bool), "True or False"),
-    "Mapping[str, str]": (_is_texts, "names and values, all of them text"),
-    "Batching | None": (lambda given: given is None or isinstance(given, Batching), "a Batching, or None"),
-    "KeyShared | None": (lambda given: given is None or isinstance(given, KeyShared), "a KeyShared, or None"),
+    "Mapping[str, str]": (_is_texts, "a mapping of text to text"),
+    "Batching | None": (lambda given: given is None or isinstance(given, Batching), "a Batching or None"),
+    "KeyShared | None": (lambda given: given is None or isinstance(given, KeyShared), "a KeyShared or None"),
     "OnSegments | None": (lambda given: given is None or callable(given), "a function of SegmentsChanged, or None"),
     "NackBackoff": (lambda given: isinstance(given, NackBackoff), "a NackBackoff"),
 }
 
 
-_ANYTHING: tuple[Callable[[object], bool], str] = (lambda given: True, "")  # looked at elsewhere
+_ANYTHING: tuple[Callable[[object], bool], str] = (lambda given: True, "")  # checked elsewhere
 
 
 def check_options(options: Mapping[str, object], table: type, what: str) -> None:
-    """Misuse: an option that there is not, a word where a member is meant, or another kind of thing. Type checkers see
-    all of it; not everybody has one.
+    """Raises Misuse for an unknown option, a word instead of an enum member, or a value of another type. Type checkers
+    find these mistakes, but not every application uses one.
     """
     for name, value in options.items():
         if name not in table.__annotations__:
@@ -192,21 +192,22 @@ def check_options(options: Mapping[str, object], table: type, what: str) -> None
         members = _MEMBERS.get(name)
         if members is not None and not isinstance(value, members):
             choices = ", ".join(str(member) for member in members)
-            raise Misuse(f"{name} is one of {choices}", given=repr(value))
+            raise Misuse(f"{name} must be one of {choices}", given=repr(value))
         is_one, words = _KINDS.get(table.__annotations__[name].__forward_arg__, _ANYTHING)
         if not is_one(value):
-            raise Misuse(f"{name} is {words}", given=repr(value)[:SHOWN_CHARS_MAX])
+            raise Misuse(f"{name} must be {words}", given=repr(value)[:SHOWN_CHARS_MAX])
 
 
 def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> ProducerConfig:
     check_options(options, ProducerOptions, "a producer")
     if options.get("chunking") and not topic_name(topic).is_persistent:
-        raise Misuse("chunks need a persistent topic", topic=topic)
+        raise Misuse("chunking requires a persistent topic", topic=topic)
     follow = options.get("follow", False)
     if follow:
         check_whole(topic, "a producer that follows its topic")
     if (follow or topic_name(topic).is_scalable) and ("routing" in options or "hashing" in options):
-        raise Misuse("keys choose the segment of a scalable topic: routing and hashing are for partitions", topic=topic)
+        words = "routing and hashing require a partitioned topic: the key chooses the segment of a scalable topic"
+        raise Misuse(words, topic=topic)
     return ProducerConfig(
         name=options.get("name", ""),
         access_mode=options.get("access_mode", AccessMode.SHARED).value,
@@ -224,13 +225,14 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
 
 
 def check_whole(topic: str | Namespace, what: str) -> None:
-    """Misuse: neither a scalable topic nor a persistent one, or only a part of one."""
+    """Raises Misuse for a topic that is neither scalable nor persistent, and for a partition."""
     if isinstance(topic, Namespace):
         return
     check_topic(topic)
     name = topic_name(topic)
     if name.domain not in (Domain.TOPIC, Domain.PERSISTENT) or name.is_partition:
-        raise Misuse(f"{what} has a whole topic, a scalable or a persistent one (else: subscribe)", topic=topic)
+        words = f"{what} requires a scalable topic or a persistent topic that is not a partition: else use subscribe"
+        raise Misuse(words, topic=topic)
 
 
 def subscribing_of(subscription: str, options: ConsumerOptions) -> ConsumerConfig:
@@ -242,7 +244,7 @@ def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptio
     check_options(options, StreamOptions, "a stream consumer")
     check_whole(topic, "a stream consumer")
     if options.get("queue_messages") == 0:
-        raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
+        raise Misuse("queue_messages of a stream consumer must be 1 or more")
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
     return ConsumerConfig(subscription, **asked)
 
@@ -251,14 +253,16 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
     check_options(options, QueueOptions, "a queue consumer")
     check_whole(topic, "a queue consumer")
     if options.get("queue_messages") == 0:
-        raise Misuse("a queue consumer has a queue: queue_messages of 1 or more")
+        raise Misuse("queue_messages of a queue consumer must be 1 or more")
     letters = options.get("dead_letters")
     if letters is not None and not isinstance(letters, DeadLetters):
-        raise Misuse("dead_letters is a DeadLetters: its redeliveries_max is the number", dead_letters=letters)
+        raise Misuse(
+            "dead_letters must be a DeadLetters, such as DeadLetters(redeliveries_max=3)", dead_letters=letters
+        )
     if letters is not None and letters.retry_topic:
-        check_whole(letters.retry_topic, "a queue consumer that retries")
+        check_whole(letters.retry_topic, "a queue consumer with a retry topic")
     if letters is not None and letters.retry_topic and isinstance(topic, Namespace):
-        raise Misuse("each topic of a namespace has its own retry topic: leave retry_topic out")
+        raise Misuse("retry_topic must be left out for a Namespace: each topic has its own retry topic")
     if letters is not None and letters.topic:
         check_buried_elsewhere(letters.topic, topic)
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
@@ -266,32 +270,32 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
 
 
 def check_buried_elsewhere(letters: str, topic: str | Namespace) -> None:
-    """A consumer whose dead letters go to its own topic gets them again, and buries them again, for ever."""
+    """A consumer that sends dead letters to its own topic would receive them again and bury them again, without end."""
     name = topic_name(letters)
     if isinstance(topic, str) and topic_name(topic).scalable == name.scalable:
-        raise Misuse("dead letters go to another topic than the one they are of: name one", topic=letters)
+        raise Misuse("the dead-letter topic must differ from the consumed topic: name another one", topic=letters)
 
 
 def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> ConsumerConfig:
-    """A reader's subscription lives no longer than itself, under a name of its own."""
+    """A reader's subscription is not durable and has a name of its own."""
     check_options(options, ReaderOptions, "a reader")
     if not isinstance(start, MessageId):
-        raise Misuse("a reader starts at a MessageId: MessageId.EARLIEST, MessageId.LATEST or one of a message")
+        raise Misuse("start of a reader must be a MessageId: MessageId.EARLIEST, MessageId.LATEST or message.id")
     asked: dict[str, Any] = dict(options)
     asked.setdefault("subscription", f"reader-{unique}")
     return ConsumerConfig(durable=False, start=start, **asked)
 
 
 def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> ConsumerConfig:
-    """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
+    """Readers of segments under one name. They acknowledge encrypted messages, so that they reach a segment's end."""
     check_options(options, CheckpointOptions, "a checkpoint consumer")
     if not isinstance(topic, str):
         raise Misuse(
-            "a checkpoint consumer reads one topic, by its name, because a checkpoint is of one: open one for each",
+            "topic of a checkpoint consumer must be one topic name: a checkpoint is of one topic, so open one for each",
             topic=repr(topic)[:80],
         )
     check_whole(topic, "a checkpoint consumer")
     if options.get("queue_messages") == 0:
-        raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")
+        raise Misuse("queue_messages of a checkpoint consumer must be 1 or more")
     asked: dict[str, Any] = {"discard_encrypted": True, **options}
     return ConsumerConfig(f"reader-{unique}" if group is None else group, durable=False, **asked)

@@ -1,7 +1,8 @@
-"""One client for a process, a kind and a service URL, for code that cannot await and is forked at any time.
+"""One client per process, class and service URL, for code that cannot await and that may fork at any time.
 
-Made when it is first used, so that nothing has to be opened before a fork or pickled after it; a forked child gets its
-own, and its parent's is left alone there: the sockets are the parent's. They live as long as the process.
+The client is created at its first use, so no connection is open before a fork and no client is pickled afterwards. A
+forked child creates its own client and does not touch its parent's: the sockets belong to the parent. Clients live as
+long as the process.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from magnetar.runtime.portal import Portal, portal
 T = TypeVar("T")
 Client = TypeVar("Client", bound=ReadClient)
 
-_clients: dict[tuple[str, type[ReadClient]], list[tuple[Portal, ReadClient]]] = {}  # the last one is of this process
+_clients: dict[tuple[str, type[ReadClient]], list[tuple[Portal, ReadClient]]] = {}  # the last one: this process's own
 
 
 def run(kind: type[Client], url: str, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """On this process's client of these brokers, blocking."""
+    """Run `call` with this process's client of these brokers, and block until it returns."""
     here = portal()
 
     async def called() -> T:

@@ -1,8 +1,7 @@
-"""The way to the brokers of one service URL, and what readers in batches ask there: how far a topic can be read, and to
-keep what they have not read yet.
+"""The client of engines that read in batches: plans how far a topic is readable, and holds unread messages for them.
 
-For engines that plan their reads themselves and need no consumers: it is made and imported in a fraction of the time
-that a whole `Client` takes, which builds on it. Nothing happens before the first call.
+Engines such as Spark plan their reads themselves and need no consumers. This client takes a fraction of the import and
+start time of the whole `Client`, which builds on it. It does no work before the first call.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class ReadClient:
         operation_timeout_s: float = CLIENT_OPERATION_S,
         listener: str = "",
     ) -> None:
-        addresses(url)  # a URL that cannot be is refused here, not at the first use
+        addresses(url)  # refuse an invalid URL here and not at the first call
         self.url = url
         self.closed = False
         self.operation_timeout_s = operation_timeout_s
@@ -58,12 +57,13 @@ class ReadClient:
         publish_times: bool = False,
         subscription: str = "",
     ) -> Plan:
-        """How far a scalable topic can be read from `places`, by segment, with its layout; needs no admin rights.
+        """Plan how far a scalable topic is readable from `places`, by segment, with its layout; needs no admin rights.
 
-        A segment that comes after those places is measured from its own beginning (`start`: "start"); without places
-        all are, from "start", "earliest", "latest" or a publish time in milliseconds. About `messages_max` messages or
-        `bytes_max` bytes are marked (0: all), and no segments beyond those that have so much; nothing at or behind
-        `targets`. `publish_times`: at every mark, not only at each segment's first.
+        A segment that is a descendant of those places is measured from its first message (`start`: "start"). Without
+        places every segment is measured from "start", "earliest", "latest" or a publish time in milliseconds. The plan
+        marks about `messages_max` messages or `bytes_max` bytes (0: all), and stops after the segments that contain
+        that many; it never passes `targets`. `publish_times`: give the publish time at every mark, and not only at each
+        segment's first.
         """
         self._check()
         check_topic(topic)
@@ -89,11 +89,11 @@ class ReadClient:
         owner: str = "",
         incarnation: int = 0,
     ) -> Hold:
-        """Keep for a reader called `name` what lies behind `places`, whatever retention says, until `expires_s` after
-        the last such call (0: as before, else seven days). Without places it only lives on; where there was no such
-        hold, everything that is left is kept. Places move forward only; one that is not there is `Refused`, and nothing
-        is changed. `incarnation`: of the plan they are from; those of another life of the topic are `Refused`.
-        `owner`: who it is, for people.
+        """Keep the messages after `places` for a reader called `name`, regardless of retention, until `expires_s` after
+        the last such call (0: as before, else seven days). Without places the call only renews the hold; if the hold
+        does not exist, it then keeps all remaining messages. Places only move forward; a place that does not exist is
+        `Refused`, and the hold does not change. `incarnation` is that of the plan with these places; places of another
+        incarnation of the topic are `Refused`. `owner` is a description for operators.
         """
         self._check()
         check_topic(topic)
@@ -101,14 +101,14 @@ class ReadClient:
         return await hold(self.lookup, asked, self.operation_timeout_s)
 
     async def release(self, topic: str, name: str) -> None:
-        """End a hold: nothing is kept for it any more. `SubscriptionNotFound`: there is none, or it has just ended."""
+        """End a hold, so that its messages may be deleted. `SubscriptionNotFound`: the hold does not exist or ended."""
         self._check()
         check_topic(topic)
         asked = HoldRequest(str(topic_name(topic)), name, release=True)
         await hold(self.lookup, asked, self.operation_timeout_s)
 
     async def partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
+        """The names of a topic's partitions, or the topic itself if it has no partitions. Does not create the topic."""
         self._check()
         check_topic(topic)
         named = topic_name(full_name(topic))
@@ -137,8 +137,8 @@ class ReadClient:
             self._loop = here
         elif self._loop is not here:
             raise Misuse(
-                "the client belongs to another event loop: each loop, and each asyncio.run, needs a client of its own;"
-                " magnetar.Client may be used from any thread and loop"
+                "the client belongs to another event loop: create one client for each loop and each asyncio.run, or use"
+                " magnetar.Client, which works from any thread and loop"
             )
 
     async def _end(self) -> None:

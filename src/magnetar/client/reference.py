@@ -1,5 +1,5 @@
-"""The reference page of the Python client, docs/CLIENT.md, rendered from the classes themselves: never edited by hand,
-and a test says so. `python -m magnetar.client.reference > docs/CLIENT.md` writes it.
+"""Renders docs/CLIENT.md, the reference page of the Python client, from the classes. The page is never edited by hand:
+a test compares it. `python -m magnetar.client.reference > docs/CLIENT.md` writes it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ Every class, method and option of `magnetar`, and the admin client. How to produ
 to consume in
 [CONSUMING](CONSUMING.md).
 
-`magnetar.Client` blocks and may be shared between threads. `magnetar.aio.Client` has the same methods for asyncio: they
-are awaited, and what makes something may be entered as well: `async with client.create_producer("orders") as producer`.
-A client belongs to the loop of its first call.
+`magnetar.Client` blocks and may be shared between threads. `magnetar.aio.Client` has the same methods for asyncio:
+await them. Methods that create an object also work with `async with`: `async with client.create_producer("orders") as
+producer`. An asyncio client belongs to the event loop of its first call.
 
-This page is made by `python -m magnetar.client.reference`.
+`python -m magnetar.client.reference` generates this page.
 
 """
 _MADE: list[tuple[str, type]] = [
@@ -69,9 +69,9 @@ _MADE: list[tuple[str, type]] = [
 _VALUES = (Batching, DeadLetters, KeyShared, NackBackoff, Namespace, SegmentsChanged)
 _ENUMS = (AccessMode, Compression, InitialPosition, SubscriptionType)
 _RETURNED: dict[type, str] = {
-    Lag: "Of `lag()` of every consumer and reader",
-    Hold: "Of `Client.hold`",
-    Plan: "Of `Client.plan`",
+    Lag: "Returned by `lag()` of every consumer and reader",
+    Hold: "Returned by `Client.hold`",
+    Plan: "Returned by `Client.plan`",
 }
 _SHOWN = (
     Client,
@@ -105,7 +105,7 @@ def _options() -> Iterator[str]:
         yield f"{_told(getattr(Client, name))}\n"
         yield from _table(option_rows(table))
     yield "## Options of a message\n"
-    yield "Of `send`, `post`, `send_nowait` and `submit`.\n"
+    yield "Options of `send`, `post`, `send_nowait` and `submit`.\n"
     yield from _table(option_rows(MessageOptions))
 
 
@@ -142,7 +142,7 @@ def _methods() -> Iterator[str]:
 
 def _admin() -> Iterator[str]:
     yield "## Admin\n"
-    yield "Over REST, at another address than the client's. `magnetar.aio.Admin` has the same, awaited.\n"
+    yield "The admin client uses REST, at its own URL. `magnetar.aio.Admin` has the same methods, awaited.\n"
     yield f"`magnetar.Admin{_arguments(Admin.__init__)}`. {_told(Admin)}\n"
     yield f"`admin.call{_arguments(Admin.call)}`: {_told(Admin.call)}\n"
     with Admin() as admin:
@@ -157,8 +157,8 @@ def _admin() -> Iterator[str]:
 
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
-    yield "All are in `magnetar.errors`. `outcome` INDEFINITE: it may have happened. `retry` SAME: the same call may"
-    yield "succeed later; REFRESH: look again before the same call.\n"
+    yield "All are in `magnetar.errors`. `outcome` INDEFINITE: the operation may have happened. `retry` SAME: the same"
+    yield "call may succeed later; REFRESH: look up the current state before the same call.\n"
     yield "| error | is a | outcome | retry | meaning |\n|---|---|---|---|---|"
     for name, kind in sorted({**vars(errors), "NoMessage": NoMessage}.items()):
         if isinstance(kind, type) and issubclass(kind, errors.MagnetarError):

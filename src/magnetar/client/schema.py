@@ -1,9 +1,9 @@
-"""Schemas: how a value becomes the bytes of a message and back, and what the broker is told of it.
+"""Schemas: encode a value into the bytes of a message, decode it, and describe the format to the broker.
 
-Bytes (nothing is told), text, and JSON of a user's own classes: dataclasses, msgspec structs, pydantic models. What a
-JSON schema tells the broker is an Avro record derived from the class (`definition`), as stock clients do. A value that
-does not fit is refused before it is sent (`InvalidValue`); bytes that do not decode raise the error of the library,
-which a message turns into `Undecodable`.
+There are `Bytes` (no description), text, and JSON of a user's own classes: dataclasses, msgspec structs, pydantic
+models. A JSON schema sends the broker an Avro record derived from the class (`definition`), as stock clients do. A
+value that does not fit is refused before it is sent (`InvalidValue`). Bytes that do not decode raise the error of the
+library, which a message turns into `Undecodable`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Schema(Protocol[T]):
     def decode(self, data: bytes) -> T: ...
 
     def info(self) -> pb.Schema | None:
-        """What PRODUCER and SUBSCRIBE say of it; None: nothing."""
+        """The schema in PRODUCER and SUBSCRIBE; None: no schema."""
         ...
 
 
 @public("magnetar")
 class Bytes:
-    """Messages are bytes and nobody knows more about them."""
+    """Messages are bytes without a declared format."""
 
     def __repr__(self) -> str:
         return "Bytes()"
@@ -44,7 +44,7 @@ class Bytes:
             return value
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
-        raise Misuse(f"a producer without a schema sends bytes, not {type(value).__name__}: give it a schema")
+        raise Misuse(f"expected bytes, got {type(value).__name__}: pass bytes, or give the producer a schema")
 
     def decode(self, data: bytes) -> bytes:
         return data
@@ -63,7 +63,9 @@ class String:
     def encode(self, value: str) -> bytes:
         if not isinstance(value, str):
             raise InvalidValue(
-                f"a producer of String sends str, not {type(value).__name__}", expected="str", got=type(value).__name__
+                f"a producer of String expects str, got {type(value).__name__}",
+                expected="str",
+                got=type(value).__name__,
             )
         return value.encode()
 
@@ -80,7 +82,7 @@ class Json(Generic[T]):
 
     `send` refuses a value of another class, and one with a field of another type, with `InvalidValue`. `check=False`
     leaves the fields unchecked: the value is then encoded once and not read back. `definition` replaces the Avro
-    definition that is derived from the class; with one, any type that msgspec knows is taken.
+    definition that is derived from the class; with one, every type that msgspec supports is accepted.
     """
 
     def __init__(self, kind: type[T], *, definition: str | None = None, check: bool = True) -> None:
@@ -100,12 +102,12 @@ class Json(Generic[T]):
         if not isinstance(value, self._class):
             got = type(value).__name__
             raise InvalidValue(
-                f"a producer of {self._name} sends {self._name}, not {got}", expected=self._name, got=got
+                f"a producer of {self._name} expects {self._name}, got {got}", expected=self._name, got=got
             )
         try:
             data = self._encode(value)
             if self._check:
-                self._decode(data)  # what is sent can be read: as fast as a look at each field, and stricter
+                self._decode(data)  # proves that readers can decode it: as fast as checking each field, and stricter
         except Exception as error:
             raise _misfit(self._name, error) from None
         return data
@@ -131,19 +133,19 @@ def _json_codec(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], 
 
 
 def _definition(kind: Any, name: str) -> str:
-    """Misuse: a type whose values are no JSON objects, since nothing would describe what a message means."""
+    """Raises Misuse for a type whose values are not JSON objects: no Avro record can describe its messages."""
     found = definition_of(kind)
     told = json.loads(found)
     if isinstance(told, dict) and told["type"] in ("record", "map"):
         return found
     raise Misuse(
-        f"Json({name}): a JSON message is an object: give a dataclass, a msgspec struct, a pydantic model or a dict;"
-        " use String() for text, or Json(..., definition=...) with an Avro definition of your own"
+        f"Json({name}): the type must describe a JSON object: use a dataclass, a msgspec struct, a pydantic model or a"
+        " dict; for text use String(), or pass Json(..., definition=...) with an Avro definition"
     )
 
 
 def _class_of(kind: Any) -> Any:
-    """What `isinstance` takes. Types that it does not take are left to the fields' check."""
+    """The class for `isinstance`. Types that `isinstance` does not accept are left to the check of the fields."""
     if is_typeddict(kind):
         return dict
     found = get_origin(kind) or kind
@@ -154,7 +156,7 @@ _MISFIT = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at 
 
 
 def _misfit(name: str, error: Exception) -> InvalidValue:
-    """Which field, what it should be and what it is, from the libraries' own words."""
+    """Names the field, the expected type and the actual type, taken from the message of the library's error."""
     told = getattr(error, "errors", None)
     if callable(told) and told():  # pydantic
         first = told()[0]

@@ -1,10 +1,11 @@
 """Exactly-once publishing in batches: rows are written to stages, a commit chooses them, the broker publishes them.
 
-One `StagedSink` stands for the batches that are counted together: its topic and its own name say which, in whatever
-process. A task begins a stage, writes, seals; whoever drives the batch commits the ids of the stages that count, once.
-A batch that was committed before is not written again: `begin` answers None, or is refused where another query did it.
-Everything may be repeated after an unknown outcome, and is, for long: a job had better wait than fail. A broker that
-was never reached is told soon. Only Magnetar's brokers have stages: others are refused with what to do.
+One `StagedSink` represents the batches that are numbered together: its topic and its name identify it in every process.
+A task begins a stage, writes and seals it; the driver of the batch commits the ids of the chosen stages, once. A batch
+that is already committed is not written again: `begin` returns None, or is refused if another query committed it. Every
+call may be repeated after an unknown outcome. The sink retries for a long time, because waiting is better than a failed
+job, but fails soon if no broker was ever reached. Only Magnetar's brokers have stages: the error for another broker
+names the alternatives.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ log = get("client.stages")
 
 _K = pb.BaseCommand
 _FOREIGN = (
-    "the server at {url} is {server}: it has no stages, which exactly-once publishing needs. Use a Magnetar broker, or "
-    "another delivery (option delivery in Spark): at-least-once, or idempotent where a repeated batch gives the same "
-    "rows to the same tasks"
+    "the server at {url} is {server}: it does not support stages, which exactly-once publishing requires. Use a "
+    "Magnetar broker, or another delivery (option delivery in Spark): at-least-once, or idempotent where a repeated "
+    "batch gives the same rows to the same tasks"
 )
 
 
 def single_job() -> str:
-    """The name of a sink for one job: no other has it."""
+    """A unique sink name for one job."""
     return f"job-{RealRuntime().rng('client.jobs').getrandbits(128):032x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`chosen`: by this call; else the batch was committed before. `published`: nothing of the sink is on its way."""
+    """`chosen`: this call committed the batch; if False, an earlier one did. `published`: all batches are published."""
 
     chosen: bool
     published: bool
@@ -51,7 +52,7 @@ class Commit:
 
 
 class Stage:
-    """A stage that is being written. `producer` takes its rows, in order; then `seal`, or `drop`."""
+    """A stage that accepts rows. Write them to `producer`, in order; then call `seal` or `drop`."""
 
     def __init__(self, sink: StagedSink, id: str, producer: Producer[bytes], lease_s: float) -> None:
         self.id = id
@@ -62,7 +63,7 @@ class Stage:
         sink.client.runtime.spawn(self._owner, self._renew())
 
     async def seal(self) -> int:
-        """Everything is stored and nothing more can be; how many messages it holds. StageNotFound: it was dropped."""
+        """Seal the stage once everything is stored; returns its number of messages. StageNotFound: it was dropped."""
         try:
             await self.producer.close()
         finally:
@@ -70,7 +71,7 @@ class Stage:
         return await self._sink.seal(self.id)
 
     async def drop(self) -> None:
-        """Forget it; what cannot be said now is said by the end of its lease."""
+        """Drop the stage. If the broker cannot be reached, the stage expires with its lease."""
         await self._owner.close()
         try:
             await self.producer.close(flush=False)
@@ -83,19 +84,19 @@ class Stage:
             try:
                 await self._sink.renew(self.id)
             except StageNotFound as error:
-                log.warning("stage gone", stage=self.id, why=error)
+                log.warning("stage_lost", stage=self.id, why=error)
                 return
             except MagnetarError as error:
-                log.info("stage not renewed", stage=self.id, why=error)
+                log.info("stage_renewal_failed", stage=self.id, why=error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        log.crashed("renewing failed", error, stage=self.id)
+        log.crashed("stage_renewal_crashed", error, stage=self.id)
 
 
 class StagedSink:
-    """`query` is what a checkpoint calls its query, `run` one run of it: a query that would leave out rows because
-    another one counts here is refused, two runs that take turns are told so. `once`: the sink of a single job, which
-    is forgotten a day after it is published. `warning`: what the broker found odd when it was asked last."""
+    """`query` is the query name of a checkpoint, `run` one run of it. The broker refuses a query whose rows would be
+    left out because another query uses the same batch numbers, and warns two runs that alternate. `once`: the sink of a
+    single job, which the broker forgets one day after publishing. `warning`: the broker's last warning."""
 
     def __init__(
         self, client: Client, topic: str, name: str, *, query: str = "", run: str = "", once: bool = False
@@ -108,10 +109,10 @@ class StagedSink:
         self._once = once
 
     async def begin(self, batch: int, **options: Any) -> Stage | None:
-        """A stage for rows of this batch; None: it is committed, there is nothing to write. Refused: it is, and
-        not by this query. `options` are a producer's; chunks would be counted as rows, so there are none."""
+        """A stage for rows of this batch; None: the batch is committed, skip it. Refused: another query committed it.
+        `options` are those of a producer, without chunking: chunks would be counted as rows."""
         if options.get("chunking"):
-            raise Misuse("a stage takes whole messages: leave chunking out", sink=self.name)
+            raise Misuse("chunking is not supported in a stage: each row is one whole message", sink=self.name)
         await self._reach()
         reply = await self._ask(_K.BEGIN_STAGE, "beginStage", self._begin(batch), f"begin batch {batch}")
         told = reply.beginStageResponse
@@ -131,8 +132,9 @@ class StagedSink:
         return reply.sealStageResponse.messages
 
     async def commit(self, batch: int, stages: Sequence[str], *, timeout_s: float = CLIENT_STAGE_S) -> Commit:
-        """Exactly these stages make up the batch. StageNotFound, Refused: nothing was committed, write it anew.
-        TimedOut: nobody knows, ask again; it may be that too many batches are still being published."""
+        """Exactly these stages make up the batch. StageNotFound, Refused: nothing was committed, write the batch again.
+        TimedOut: the outcome is unknown, call again; the cause may be too many batches that are still being
+        published."""
         asked = pb.CommandCommitStages(request_id=0, topic=self.topic, sink=self.name, batch=batch, stages=stages)
         reply = await self._ask(_K.COMMIT_STAGES, "commitStages", asked, f"commit batch {batch}", timeout_s)
         told = reply.commitStagesResponse
@@ -141,7 +143,7 @@ class StagedSink:
         return Commit(told.committed, told.published, told.warning)
 
     async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> bool:
-        """Until everything up to this batch, which is committed, can be read. False: not yet, and nobody knows when."""
+        """Wait until every batch up to this committed one is readable. False: not yet, with no estimate."""
         delay_s = CLIENT_STAGE_ASK_S
         try:
             async with asyncio.timeout(timeout_s):
@@ -149,21 +151,21 @@ class StagedSink:
                     await asyncio.sleep(delay_s)
                     delay_s = min(delay_s * 1.5, 1.0)
         except (MagnetarError, TimeoutError) as error:
-            log.warning("committed and not published yet", sink=self.name, topic=self.topic, batch=batch, why=error)
+            log.warning("batch_not_yet_published", sink=self.name, topic=self.topic, batch=batch, why=error)
             return False
         return True
 
     async def abort(self, stages: Sequence[str]) -> None:
-        """Forget those that were not chosen."""
+        """Drop the stages that were not chosen."""
         asked = pb.CommandDropStages(request_id=0, stages=stages)
         await self._ask(_K.DROP_STAGES, "dropStages", asked, "abort")
 
     async def forget(self, stages: Sequence[str]) -> None:
-        """As `abort`; what cannot be said now is said by the end of their leases."""
+        """As `abort`, without errors: stages that cannot be dropped now expire with their leases."""
         try:
             await self.abort(stages)
         except MagnetarError as error:
-            log.warning("stages left", sink=self.name, topic=self.topic, stages=len(stages), why=error)
+            log.warning("stages_drop_failed", sink=self.name, topic=self.topic, stages=len(stages), why=error)
 
     async def renew(self, stage: str) -> None:
         await self._ask(_K.RENEW_STAGE, "renewStage", pb.CommandRenewStage(request_id=0, stage=stage), "renew")
@@ -179,10 +181,11 @@ class StagedSink:
     def _warned(self, warning: str) -> None:
         self.warning = warning
         if warning:
-            log.warning("sink", sink=self.name, topic=self.topic, why=warning)
+            log.warning("sink_warning_received", sink=self.name, topic=self.topic, why=warning)
 
     async def _reach(self) -> None:
-        """A broker that was there is waited for, as long as a restart may take; a wrong address never answers."""
+        """Fail soon if no broker was ever reached: a wrong address never answers. Otherwise a broker may be
+        restarting."""
         if not self.client.pool.reached:
             what = f"no broker was reached at {self.client.url} (option url in Spark): connecting"
             await persist(self.client.runtime, self.client.operation_timeout_s, self.client.lookup.service, what=what)

@@ -116,13 +116,13 @@ async def test_topic_made_anew_under_the_same_name_is_not_mistaken_for_news() ->
         kept.scaled.show(replace(kept.scaled.layout, epoch=Epoch(9)))
         await turns(lambda: bool(kept.gone))
         assert kept.epochs == [0]
-        assert "made anew" in str(kept.gone[0])
+        assert "created again" in str(kept.gone[0])
 
 
 async def test_broker_without_scalable_topics_is_said_so() -> None:
     async with a_watch() as kept:
         kept.scaled.scalable = False
-        with pytest.raises(Refused, match="does not offer scalable topics"):
+        with pytest.raises(Refused, match="does not support scalable topics"):
             await kept.watch.start(5)
         assert not kept.scaled.broker.kinds(K.SCALABLE_TOPIC_LOOKUP)
 

@@ -24,8 +24,8 @@ from magnetar.client.schema import BYTES
     ("options", "said"),
     [
         ({"batchin": None}, "a producer has no option batchin: did you mean batching?"),
-        ({"compression": "lz4"}, "compression is one of Compression.NONE"),
-        ({"access_mode": "Shared"}, "access_mode is one of AccessMode.SHARED"),
+        ({"compression": "lz4"}, "compression must be one of Compression.NONE"),
+        ({"access_mode": "Shared"}, "access_mode must be one of AccessMode.SHARED"),
     ],
 )
 def test_a_producers_option_that_there_is_not_is_refused(options, said):
@@ -37,8 +37,8 @@ def test_a_producers_option_that_there_is_not_is_refused(options, said):
     ("options", "said"),
     [
         ({"typ": SubscriptionType.SHARED}, "a consumer has no option typ: did you mean type?"),
-        ({"type": "shared"}, "type is one of SubscriptionType.EXCLUSIVE"),
-        ({"initial_position": "earliest"}, "initial_position is one of InitialPosition.LATEST"),
+        ({"type": "shared"}, "type must be one of SubscriptionType.EXCLUSIVE"),
+        ({"initial_position": "earliest"}, "initial_position must be one of InitialPosition.LATEST"),
     ],
 )
 def test_a_consumers_option_that_there_is_not_is_refused(options, said):
@@ -49,16 +49,16 @@ def test_a_consumers_option_that_there_is_not_is_refused(options, said):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": 5}, "name is text"),
-        ({"priority": "high"}, "priority is a whole number"),
-        ({"queue_messages": 1.5}, "queue_messages is a whole number"),
-        ({"queue_messages": True}, "queue_messages is a whole number"),
-        ({"ack_timeout_s": "1"}, "ack_timeout_s is a number"),
-        ({"ack_timeout_s": float("nan")}, "ack_timeout_s is a number"),
-        ({"retry": 1}, "retry is True or False"),
-        ({"properties": {"a": 1}}, "properties is names and values, all of them text"),
-        ({"subscription_properties": "a=b"}, "subscription_properties is names and values"),
-        ({"nack": 2.0}, "nack is a NackBackoff"),
+        ({"name": 5}, "name must be text"),
+        ({"priority": "high"}, "priority must be a whole number"),
+        ({"queue_messages": 1.5}, "queue_messages must be a whole number"),
+        ({"queue_messages": True}, "queue_messages must be a whole number"),
+        ({"ack_timeout_s": "1"}, "ack_timeout_s must be a number"),
+        ({"ack_timeout_s": float("nan")}, "ack_timeout_s must be a number"),
+        ({"retry": 1}, "retry must be True or False"),
+        ({"properties": {"a": 1}}, "properties must be a mapping of text to text"),
+        ({"subscription_properties": "a=b"}, "subscription_properties must be a mapping"),
+        ({"nack": 2.0}, "nack must be a NackBackoff"),
     ],
 )
 def test_another_kind_of_thing_than_an_option_is_refused_with_what_it_is(options, said):
@@ -70,22 +70,22 @@ def test_another_kind_of_thing_than_an_option_is_refused_with_what_it_is(options
 @pytest.mark.parametrize("given", [None, 5, b"s", ["s"]])
 def test_a_topic_a_subscription_and_a_group_are_text(given):
     for make in (queueing_of, streaming_of):
-        with pytest.raises(Misuse, match="one topic is meant, by its name"):
+        with pytest.raises(Misuse, match="topic must be one topic name"):
             make(given, "s", {})
         with pytest.raises(Misuse, match="the name of a subscription"):
             make("topic://t/n/x", given, {})
     if given is not None:
-        with pytest.raises(Misuse, match="or of a group, is text"):
+        with pytest.raises(Misuse, match="or of a group, must be text"):
             checkpointing_of("topic://t/n/x", {}, "1", given)
-    with pytest.raises(Misuse, match="the name of a namespace is text"):
+    with pytest.raises(Misuse, match="the name of a namespace must be text"):
         Namespace(given)
-    with pytest.raises(Misuse, match="topic of dead letters is text"):
+    with pytest.raises(Misuse, match="topic of dead letters must be text"):
         DeadLetters(topic=given)
 
 
 @pytest.mark.parametrize("own", ["topic://t/n/x", "persistent://t/n/x"])
 def test_dead_letters_of_a_topic_do_not_go_to_itself(own):
-    with pytest.raises(Misuse, match="another topic"):
+    with pytest.raises(Misuse, match="the dead-letter topic must differ"):
         queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic=own)})
     queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic="topic://t/n/dead")})
     queueing_of(Namespace("t/n"), "s", {"dead_letters": DeadLetters(1, topic=own)})
@@ -97,7 +97,7 @@ def test_dead_letters_go_to_a_topic_that_can_be():
 
 
 def test_dead_letters_that_are_a_number_are_refused():
-    with pytest.raises(Misuse, match="redeliveries_max is the number"):
+    with pytest.raises(Misuse, match="dead_letters must be a DeadLetters"):
         queueing_of("topic://t/n/x", "s", {"dead_letters": 3})
 
 

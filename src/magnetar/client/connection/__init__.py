@@ -1,3 +1,3 @@
 """Connections to brokers: lookup, pool, requests and replies, reconnection and back-off. Producers and consumers
-register as listeners; this package knows nothing of messages.
+register as listeners; this package does not interpret messages.
 """

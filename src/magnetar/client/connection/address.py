@@ -1,6 +1,6 @@
-"""Service URLs: `pulsar://host:port`, several hosts after one another separated by commas; and those of REST.
+"""Service URLs: `pulsar://host:port`, with several hosts separated by commas; and URLs of REST servers.
 
-Only plain TCP is known; a URL of another kind is refused with what to use instead.
+Only plain TCP is supported; a URL of another kind is refused with the kind to use instead.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Address:
 def addresses(url: str) -> list[Address]:
     """All hosts of a service URL, in the order given."""
     if url.startswith(("pulsar+ssl://", "https://", "http://")):
-        raise NotBuilt("this version of the client speaks pulsar:// only", url=without_password(url))
+        raise NotBuilt("this version of the client supports only pulsar:// URLs", url=without_password(url))
     if not url.startswith(SCHEME):
-        raise Misuse("a service URL is pulsar://host:port", url=without_password(url))
+        raise Misuse("service URL must be pulsar://host:port", url=without_password(url))
     return [_address(part, url) for part in url[len(SCHEME) :].rstrip("/").split(",")]
 
 
@@ -42,8 +42,8 @@ def address(url: str) -> Address:
 
 
 def rest_url(url: str) -> str:
-    """Where a REST server is, without a slash at the end; of several hosts, as Pulsar's own files may have them, the
-    first."""
+    """The URL of a REST server without a trailing slash. From several hosts, as in Pulsar's configuration files, it
+    takes the first."""
     scheme, mark, rest = url.partition("://")
     first, comma, others = rest.partition(",")
     path = others.partition("/")[2] if comma else ""
@@ -51,15 +51,15 @@ def rest_url(url: str) -> str:
     try:
         parts = urlsplit(found)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or a host that is none
+    except ValueError:  # invalid host or port
         is_good = False
     if not is_good or not found.isprintable() or " " in found:
-        raise Misuse("an admin URL is http://host:port or https://host:port", url=without_password(url))
+        raise Misuse("admin URL must be http://host:port or https://host:port", url=without_password(url))
     return found
 
 
 def without_password(url: str) -> str:
-    """As errors and tables may say it: http://ada:secret@host becomes http://ada:***@host."""
+    """The URL for errors and tables: http://ada:secret@host becomes http://ada:***@host."""
     scheme, mark, rest = url.partition("://")
     place, slash, path = rest.partition("/")
     user, at, host = place.rpartition("@")
@@ -74,5 +74,5 @@ def _address(text: str, url: str) -> Address:
         host, port = text, str(PORT)
     host = host.strip("[]")
     if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise Misuse("a service URL is pulsar://host:port", url=without_password(url))
+        raise Misuse("service URL must be pulsar://host:port", url=without_password(url))
     return Address(host, int(port))

@@ -1,5 +1,5 @@
-"""How long to wait before trying again: doubling from a tenth of a second to a minute, with a little chance in it so
-that a thousand clients do not come back at once. `persist` repeats a call that is safe to repeat until a deadline.
+"""The delay before a retry: it doubles from a tenth of a second to a minute, with a little jitter, so that a thousand
+clients do not reconnect at the same moment. `persist` repeats an idempotent call until a deadline.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JITTER = 0.1  # the wait is up to this much shorter than its step
 
 
 class Backoff:
-    """The steps of one thing that is tried again; `reset` when it worked."""
+    """The delays of one retried operation; call `reset` when it succeeds."""
 
     def __init__(
         self, chance: random.Random, *, first_s: float = CLIENT_BACKOFF_S_MIN, max_s: float = CLIENT_BACKOFF_S_MAX
@@ -38,13 +38,13 @@ class Backoff:
 
 
 def passing(error: MagnetarError) -> bool:
-    """May the same question have another answer soon? For calls that are safe to repeat."""
+    """Whether the same request may soon have another answer. For calls that are safe to repeat."""
     return isinstance(error, Unavailable | Unknown | Moved) or type(error) is Conflict
 
 
 def wait_of(error: MagnetarError, wait_s: float, *, elapsed_s: float, timeout_s: float) -> float | None:
-    """How long to wait before the next try, None if this error was the last. A first connection that every address
-    refuses is given up early: no broker listens there, and its user wants to know.
+    """The delay before the next attempt, None if this error is final. A first connection that every address refuses
+    fails early: no broker listens there, and the user should see the error soon.
     """
     if isinstance(error, Unreachable):
         left_s = min(CLIENT_REFUSED_S, timeout_s) - elapsed_s
@@ -53,7 +53,7 @@ def wait_of(error: MagnetarError, wait_s: float, *, elapsed_s: float, timeout_s:
 
 
 def unreachable(error: Unreachable, elapsed_s: float) -> Unreachable:
-    """The same for the user: what is wrong and what to do."""
+    """The same error with its cause and remedy, for the user."""
     url = error.facts.get("url", "the service URL")
     return Unreachable(
         f"no broker listens at {url}: every attempt was refused for {elapsed_s:.0f} s;"
@@ -64,8 +64,8 @@ def unreachable(error: Unreachable, elapsed_s: float) -> Unreachable:
 async def persist(
     runtime: Runtime, timeout_s: float, call: Callable[[], Awaitable[T]], *, what: str, stream: str = "client.backoff"
 ) -> T:
-    """Repeat `call` while it fails in passing. `TimedOut` after `timeout_s` says what failed last; `Unreachable` if no
-    broker listens at all.
+    """Repeat `call` while it fails with a temporary error. `TimedOut` after `timeout_s` includes the last error;
+    `Unreachable` means that no broker listens.
     """
     begun = runtime.monotonic()
     backoff = Backoff(runtime.rng(stream))
@@ -80,5 +80,5 @@ async def persist(
             if wait_s is None:
                 if isinstance(error, Unreachable):
                     raise unreachable(error, elapsed_s) from None
-                raise TimedOut(f"{what}: no success within {timeout_s:g} s, at last: {error}") from None
+                raise TimedOut(f"{what}: no success within {timeout_s:g} s, last error: {error}") from None
         await asyncio.sleep(wait_s)

@@ -1,10 +1,10 @@
-"""One connection to a broker: frames out in order, replies to whoever asked, pushes to the producer or consumer they
-are for.
+"""One connection to a broker: it writes frames in order, and routes replies to their requests and pushes to the
+producer or consumer that they address.
 
-A read of the socket is one pass over all whole frames in it; receipts and messages go straight from bytes to their
-sink. It never reconnects: when it ends, every waiting request fails with `ConnectionLost` (it may have happened) and
-every sink is told once. What is written within one turn of the loop leaves as one write. It trusts nothing the broker
-sends before `wire` has read it; a frame that lies ends the connection.
+One read of the socket handles all complete frames in it in one pass; receipts and messages are parsed directly from the
+bytes for their listener. The connection never reconnects: when it ends, every pending request fails with
+`ConnectionLost` (the operation may have happened) and every listener is notified once. All writes of one turn of the
+event loop leave as one write. It trusts no broker data before `wire` has parsed it; an invalid frame ends it.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class _Request:
 
 
 class Connection(asyncio.Protocol):
-    """Made by a `Pool`, which awaits `connected` before it hands it out. Everything runs on the loop."""
+    """Created by a `Pool`, which awaits `connected` before it returns it. All code runs on the event loop."""
 
     def __init__(self, url: str, *, proxied: str = "", ended: Callable[[Connection], None] | None = None) -> None:
         self.url = url
-        self.proxied = proxied  # "host:port" behind a proxy, "" where there is none
+        self.proxied = proxied  # "host:port" of a broker behind a proxy, else ""
         self.max_message_size = MESSAGE_BYTES_MAX
         self.protocol_version = 0
         self.server_version = ""
         self.features = pb.FeatureFlags()
         self.congested = False
         self.closed = False
-        self.why: MagnetarError | None = None  # why it ended
+        self.why: MagnetarError | None = None  # the error that ended it
         self._ended = ended
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -80,20 +80,22 @@ class Connection(asyncio.Protocol):
         self._heard = True
         self._keepalive: asyncio.TimerHandle | None = None
 
-    # Asking
+    # Requests
 
     def next_request_id(self) -> int:
         self._request_ids += 1
         return self._request_ids
 
     async def request(self, command: pb.BaseCommand, request_id: int, *, timeout_s: float) -> pb.BaseCommand:
-        """Send, and the reply that ends it. A reply that says no is raised as its error; `TimedOut` and
-        `ConnectionLost` leave open whether it happened. A producer that waits for exclusivity waits without limit.
+        """Send a request and return the final reply. A reply with an error raises it; after `TimedOut` and
+        `ConnectionLost` the outcome is unknown. A producer that waits for exclusive access waits without limit.
         """
         if self.closed:
-            raise NotReady("the connection is closed: nothing was sent", url=self.url)
+            raise NotReady("the connection is closed: the request was not sent", url=self.url)
         if len(self._requests) >= CLIENT_REQUESTS_MAX:
-            raise Busy("too many requests wait on one connection", requests=len(self._requests))
+            raise Busy(
+                "too many requests are pending on this connection: try again later", requests=len(self._requests)
+            )
         future: asyncio.Future[pb.BaseCommand] = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, self._overdue, request_id, timeout_s)
         self._requests[request_id] = _Request(command.type, future, timer)
@@ -106,7 +108,7 @@ class Connection(asyncio.Protocol):
                 request.timer.cancel()
 
     def write(self, data: bytes) -> None:
-        """Send a frame, after all that was written before. Lost without a word if the connection is closed."""
+        """Send a frame after all earlier ones. If the connection is closed, the frame is dropped without an error."""
         if self.closed:
             return
         if not self._out:
@@ -117,7 +119,7 @@ class Connection(asyncio.Protocol):
             self.flush()
 
     async def writable(self) -> None:
-        """Wait until the socket takes bytes again. Raises if the connection ends meanwhile."""
+        """Wait until the socket accepts bytes again. Raises if the connection ends during the wait."""
         while self.congested:
             future: asyncio.Future[None] = self._loop.create_future()
             self._writers.append(future)
@@ -125,7 +127,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             raise self.why or ConnectionLost("the connection is closed", url=self.url)
 
-    # Who is on it
+    # Listeners
 
     def attach_producer(self, producer_id: int, sink: ProducerListener) -> None:
         self._producers[producer_id] = sink
@@ -143,17 +145,17 @@ class Connection(asyncio.Protocol):
     def idle(self) -> bool:
         return not (self._producers or self._consumers or self.listeners or self._requests)
 
-    # Life
+    # Lifecycle
 
     async def connected(self) -> None:
-        """Until CONNECTED has come; raises what the broker said instead, or why the connection ended."""
+        """Wait for CONNECTED; raises the broker's error, or the error that ended the connection."""
         await asyncio.shield(self._connected)
 
     async def wait_closed(self) -> None:
         await asyncio.shield(self._gone)
 
     def close(self) -> None:
-        """Send what was written, then close."""
+        """Send all pending frames, then close."""
         self.flush()
         if self._transport is not None and not self.closed:
             self._transport.close()
@@ -187,7 +189,7 @@ class Connection(asyncio.Protocol):
         try:
             self._take(data)
         except MagnetarError as error:
-            log.info("connection refused to go on", url=self.url, why=error)
+            log.info("invalid_frame_received", url=self.url, why=error)
             self.abort(error)
 
     def pause_writing(self) -> None:
@@ -205,7 +207,7 @@ class Connection(asyncio.Protocol):
         error = self.why
         if error is None:
             error = self.why = ConnectionLost(
-                "the connection to the broker ended", url=self.url, why=str(exc or "closed")
+                "the connection to the broker was lost", url=self.url, why=str(exc or "closed")
             )
         self._out.clear()
         self._parts.clear()
@@ -220,7 +222,9 @@ class Connection(asyncio.Protocol):
                 request.timer.cancel()
             if not request.future.done():
                 request.future.set_exception(
-                    ConnectionLost("the connection ended before the reply: it may have happened", url=self.url)
+                    ConnectionLost(
+                        "the connection was lost before the reply: the operation may have happened", url=self.url
+                    )
                 )
         self._wake_writers()
         producers, self._producers = self._producers, {}
@@ -235,7 +239,7 @@ class Connection(asyncio.Protocol):
         if not self._gone.done():
             self._gone.set_result(None)
 
-    # Inside
+    # Internal
 
     def _take(self, data: bytes) -> None:
         found, rest = frames.split(data, 0, CLIENT_FRAME_BYTES_MAX)
@@ -246,7 +250,7 @@ class Connection(asyncio.Protocol):
             if kind == MESSAGE:
                 parts = read_message(data, start, middle)
                 consumer = consumers.get(parts[0])
-                if consumer is not None:  # else closed by us, and this was on its way
+                if consumer is not None:  # None: closed here while the message was in flight
                     consumer.message(parts, data[middle:end])
             elif kind == SEND_RECEIPT:
                 producer_id, sequence, highest, ledger, entry = read_receipt(data, start, middle)
@@ -265,7 +269,7 @@ class Connection(asyncio.Protocol):
     def _command(self, data: bytes, start: int, end: int) -> None:
         command = frames.decode_command(data, start, end)
         if command is None:
-            log.once("unknown command", url=self.url)
+            log.once("unknown_command_received", url=self.url)
             return
         handler = _PUSHED.get(command.type)
         if handler is not None:
@@ -273,16 +277,16 @@ class Connection(asyncio.Protocol):
             return
         request_id = reply_id(command)
         if request_id < 0:
-            log.once("command nobody waits for", type=command.type)
+            log.once("unexpected_command_received", type=command.type)
             return
         request = self._requests.get(request_id)
         if request is None:
             if command.type == _K.ERROR and not self._connected.done():
                 self._connected.set_exception(error_of(command.error.error, command.error.message, url=self.url))
                 self._connected.exception()
-            return  # overdue or cancelled
+            return  # timed out or cancelled
         if not answers(request.kind, command):
-            log.once("reply of another kind", request=request.kind, reply=command.type)
+            log.once("mismatched_reply_received", request=request.kind, reply=command.type)
             return
         if unfinished(command):
             if request.timer is not None:
@@ -311,7 +315,7 @@ class Connection(asyncio.Protocol):
         self.write(commands.PONG)
 
     def _pong(self, command: pb.BaseCommand) -> None:
-        """Hearing anything at all is the point."""
+        """No action: any received frame shows that the broker is alive."""
 
     def _send_error(self, command: pb.BaseCommand) -> None:
         told = command.send_error
@@ -349,11 +353,15 @@ class Connection(asyncio.Protocol):
         request = self._requests.pop(request_id, None)
         if request is not None and not request.future.done():
             request.future.set_exception(
-                TimedOut("the broker did not answer in time: it may have happened", url=self.url, timeout_s=timeout_s)
+                TimedOut(
+                    "the broker did not answer in time: the operation may have happened",
+                    url=self.url,
+                    timeout_s=timeout_s,
+                )
             )
 
     def flush(self) -> None:
-        """Hand what was written to the socket now, rather than at the end of this turn."""
+        """Write the pending frames to the socket now, and not at the end of this turn of the event loop."""
         out = self._out
         if not out:
             return
@@ -371,7 +379,7 @@ class Connection(asyncio.Protocol):
 
     def _tick(self) -> None:
         if not self._heard:
-            self.abort(ConnectionLost("the broker has been silent for too long", url=self.url, silent_s=KEEPALIVE_S))
+            self.abort(ConnectionLost("the broker sent no data for too long", url=self.url, silent_s=KEEPALIVE_S))
             return
         self._heard = False
         self.write(commands.PING)

@@ -1,7 +1,7 @@
-"""What a broker's error codes mean to a client: one class of the tree for each wire code.
+"""Maps a broker's error codes to error classes: one class for each wire code.
 
-The code itself stays on the error (`wire_code`), so that nothing is lost where several codes share a class. Codes
-that this table does not know are `Unknown`: it may have happened.
+The error keeps the code (`wire_code`), so that codes which share a class stay distinct. A code that is missing from the
+table is `Unknown`: the operation may have happened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from magnetar.base import errors as e
 
 BY_CODE: dict[int, type[e.MagnetarError]] = {
     0: e.Unknown,
-    1: e.Conflict,  # MetadataError: a race of brokers or of policies, gone after another look
+    1: e.Conflict,  # MetadataError: a race between brokers or policy updates; a new lookup resolves it
     2: e.StorageFailed,
     3: e.NotAuthenticated,
     4: e.NotAuthorized,
@@ -41,4 +41,4 @@ BY_CODE: dict[int, type[e.MagnetarError]] = {
 
 
 def error_of(code: int, text: str, **facts: Any) -> e.MagnetarError:
-    return BY_CODE.get(code, e.Unknown)(text or f"the broker refused with code {code}", wire_code=code, **facts)
+    return BY_CODE.get(code, e.Unknown)(text or f"the broker returned error code {code}", wire_code=code, **facts)

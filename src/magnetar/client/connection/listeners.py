@@ -1,6 +1,6 @@
-"""What a connection tells the producers, consumers and watches attached to it.
+"""The callbacks from a connection to the producers, consumers and watches attached to it.
 
-Every call is made on the loop, in the order things arrived; none of them may wait or raise.
+Every callback runs on the event loop, in the order in which data arrived. A callback must not block or raise.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from magnetar.wire.proto import pb
 
 
 class ProducerListener(Protocol):
-    """What a connection tells the producer attached to it."""
+    """The callbacks from a connection to the producer attached to it."""
 
     def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
-        """Sequence `sequence` (up to `highest`, -1 if unsaid) is stored; ledger -1: it was there already."""
+        """Sequence `sequence` (up to `highest`; -1: not given) is stored. Ledger -1: it is a duplicate."""
         ...
 
     def send_error(self, sequence: int, error: MagnetarError) -> None: ...
 
     def closed_by_broker(self, url: str) -> None:
-        """The broker let go of it; it is detached already. `url` says where to go at once, "" to look up again."""
+        """The broker closed the producer, which is already detached. `url` is the next broker; "": look it up again."""
         ...
 
     def connection_lost(self, error: MagnetarError) -> None:
-        """The connection is gone and everything attached to it with it."""
+        """The connection ended, and with it every attachment on it."""
         ...
 
     def writable_again(self) -> None:
-        """The socket takes bytes again after `congested`."""
+        """The socket accepts bytes again after `congested`."""
         ...
 
 
 class ConsumerListener(Protocol):
-    """What a connection tells the consumer attached to it."""
+    """The callbacks from a connection to the consumer attached to it."""
 
     def message(self, parts: MessageParts, entry: bytes) -> None:
-        """One entry: what follows the command, checksum not yet verified."""
+        """One entry: the bytes after the command, with the checksum not yet verified."""
         ...
 
     def active(self, is_active: bool) -> None: ...
@@ -55,7 +55,7 @@ Heard = Callable[[Any], None]  # the body of the command
 Lost = Callable[[MagnetarError], None]
 
 _K = pb.BaseCommand
-# What is pushed to a watch: the field of its body, and the one that says which watch.
+# Commands that are pushed to a watch: the field of the body, and the field with the number of the watch.
 _PUSHES: dict[int, tuple[str, str]] = {
     _K.WATCH_TOPIC_UPDATE: ("watchTopicUpdate", "watcher_id"),
     _K.SCALABLE_TOPIC_UPDATE: ("scalableTopicUpdate", "session_id"),
@@ -65,7 +65,7 @@ _PUSHES: dict[int, tuple[str, str]] = {
 
 
 class ConnectionListeners:
-    """Who hears of what the broker says of its own accord: by the kind of the command and the number of the watch."""
+    """Routes the commands that a broker pushes, by the kind of the command and the number of the watch."""
 
     def __init__(self) -> None:
         self._by_number: dict[tuple[int, int], tuple[Heard, Lost | None]] = {}
@@ -83,11 +83,11 @@ class ConnectionListeners:
         body_name, number_name = _PUSHES[command.type]
         body = getattr(command, body_name)
         found = self._by_number.get((command.type, getattr(body, number_name)))
-        if found is not None:  # else given up by us, and this was on its way
+        if found is not None:  # None: closed here while the push was in flight
             found[0](body)
 
     def lost(self, error: MagnetarError) -> None:
-        """The connection is gone: all of them are told once."""
+        """The connection ended: notify every listener once."""
         listeners, self._by_number = self._by_number, {}
         for _, lost in listeners.values():
             if lost is not None:

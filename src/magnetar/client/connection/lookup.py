@@ -1,7 +1,9 @@
-"""Questions to the cluster before anything is attached: how many partitions, which broker, which topics, which schema.
+"""Requests to the cluster before a producer or consumer attaches: the number of partitions, the broker of a topic, the
+topics of a namespace, a schema.
 
-Each call is one question with the answer or the broker's error; repeating is the caller's business (`backoff.persist`).
-Redirects are followed, a bounded number of times. Several hosts in the service URL are asked in turn.
+Each call sends one request and returns the answer or raises the broker's error; the caller repeats it
+(`backoff.persist`). Redirects are followed a bounded number of times. Several hosts in the service URL are tried in
+turn.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _K = pb.BaseCommand
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to a topic's broker: `proxied` is its host and port where `url` is that of a proxy."""
+    """The way to a topic's broker. If `url` is that of a proxy, `proxied` is the host and port of the broker."""
 
     url: str
     proxied: str = ""
@@ -31,7 +33,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics of a namespace; `changed` False: as the hash that was sent says, and none are listed."""
+    """Topics of a namespace. `changed` False: the hash that was sent is still current, and the list is empty."""
 
     names: list[str]
     hash: str
@@ -51,8 +53,8 @@ class Lookup:
         self._turn = 0
 
     async def service(self) -> Connection:
-        """A connection to the service URL: the first of its hosts that answers."""
-        others: Unavailable | None = None  # of those that did not refuse: it may come to answer
+        """A connection to the service URL: to the first of its hosts that answers."""
+        others: Unavailable | None = None  # the error of a host that did not refuse: it may answer later
         for left in reversed(range(len(self._services))):
             try:
                 return await self.pool.get(self._services[self._turn])
@@ -65,8 +67,8 @@ class Lookup:
         raise AssertionError("a service URL has at least one host")
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
-        """How many partitions a topic has, 0 if it is not partitioned. Without `create` a topic that does not exist is
-        `TopicNotFound`, where the broker knows the difference.
+        """The number of partitions of a topic, 0 if it is not partitioned. Without `create` a topic that does not exist
+        raises `TopicNotFound`, if the broker supports the distinction.
         """
         connection = await self.service()
         command = pb.BaseCommand(type=_K.PARTITIONED_METADATA)
@@ -91,17 +93,17 @@ class Lookup:
             reply = await connection.request(command, asked.request_id, timeout_s=self.timeout_s)
             found = reply.lookupTopicResponse
             if not found.brokerServiceUrl:
-                raise NotReady("the lookup answered without a broker's URL", topic=topic)
+                raise NotReady("the lookup reply has no broker URL", topic=topic)
             if found.response == pb.CommandLookupTopicResponse.Connect:
                 if found.proxy_through_service_url:
                     return Route(connection.url, str(address(found.brokerServiceUrl)))
                 return Route(found.brokerServiceUrl)
             authoritative = found.authoritative
             connection = await self.pool.get(found.brokerServiceUrl)
-        raise NotReady("brokers sent the lookup round in circles", topic=topic, redirects=CLIENT_REDIRECTS_MAX)
+        raise NotReady("too many redirects during the lookup", topic=topic, redirects=CLIENT_REDIRECTS_MAX)
 
     async def topics(self, namespace: str, mode: Mode = "PERSISTENT", *, pattern: str = "", hash: str = "") -> Topics:
-        """Those that exist now. Brokers that do not know `pattern` list everything (`filtered` says which)."""
+        """The topics that exist now. A broker without support for `pattern` lists all topics (`filtered` is False)."""
         connection = await self.service()
         command = pb.BaseCommand(type=_K.GET_TOPICS_OF_NAMESPACE)
         asked = command.getTopicsOfNamespace

@@ -1,7 +1,7 @@
-"""Decides which connection failures are worth a warning: the first, the loss of a connection, then one a minute.
+"""Decides which connection failures deserve a warning: the first one, the loss of a connection, then one per minute.
 
-Decides only; the pool writes the log. Each address has its own outage, which ends with the next connection. The number
-of addresses is bounded: beyond it the oldest outage is forgotten, and its next failure counts as the first.
+It only decides; the pool writes the log. Each address has its own outage, which ends with the next connection. The
+number of addresses is bounded: beyond the bound the oldest outage is dropped, and its next failure counts as a first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from magnetar.base.limits import CLIENT_OUTAGE_LOG_S, CLIENT_OUTAGES_MAX
 
-# What the system says of an address whose family it does not have: beside a refusal it changes nothing.
+# Errors of the system for an address family that the machine does not have: next to a refusal they do not matter.
 _NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH))
 
 
 def is_refused(error: OSError) -> bool:
-    """Did every address of the host refuse? Where a host has several, asyncio joins their errors into one text."""
+    """Whether every address of the host refused. For a host with several, asyncio joins their errors into one text."""
     numbers = [int(found) for found in re.findall(r"\[Errno (\d+)\]", str(error))]
     if not numbers and error.errno is not None:
         numbers = [error.errno]
@@ -32,18 +32,18 @@ class _Outage:
 
 
 class Outages:
-    """One for each client."""
+    """The outages of one client."""
 
     def __init__(self, *, log_s: float = CLIENT_OUTAGE_LOG_S) -> None:
         self._log_s = log_s
         self._open: dict[str, _Outage] = {}
 
     def lost(self, url: str, now: float) -> None:
-        """A connection ended. The first failed attempt after it is worth a warning too."""
+        """A connection ended. The first failed attempt after it is logged as a warning too."""
         self._begin(url, now, log_at=now)
 
     def failed(self, url: str, now: float) -> tuple[int, float] | None:
-        """An attempt failed. The attempts so far and the length of the outage if a warning is due, else None."""
+        """An attempt failed. Returns the number of attempts and the length of the outage if a warning is due."""
         outage = self._open.get(url) or self._begin(url, now, log_at=now)
         outage.attempts += 1
         if now < outage.log_at:
@@ -52,7 +52,7 @@ class Outages:
         return outage.attempts, now - outage.since
 
     def ended(self, url: str, now: float) -> float | None:
-        """A connection was made. The length of the outage, None if there was none."""
+        """A connection was made. Returns the length of the outage, None if there was none."""
         outage = self._open.pop(url, None)
         return None if outage is None else now - outage.since
 

@@ -1,7 +1,7 @@
-"""Connections of one client: one for each broker (and each way to it), shared by everything that needs it.
+"""The connections of one client: one per broker and route, shared by all its producers, consumers and watches.
 
-Two callers that ask for the same broker at the same time get the same connection. Nothing is kept alive here: a
-connection that ended is forgotten, and whoever still needs it asks again.
+Two callers that request the same broker at the same time get the same connection. The pool does not keep connections
+alive: it drops a connection that ended, and a caller that still needs one requests it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Pool:
     ) -> None:
         self.runtime = runtime
         self.closed = False
-        self.reached = False  # some broker, at some time
+        self.reached = False  # whether any broker was ever reached
         self._connect_s = connect_s
         self._close_s = close_s
         self._owner = Owner("client.pool", self._failed)
@@ -35,13 +35,13 @@ class Pool:
         self._outages = Outages()
 
     def next_id(self) -> int:
-        """An id for a producer, a consumer or a watcher: unique on every connection of this client."""
+        """An id for a producer, a consumer or a watcher, unique on every connection of this client."""
         self._ids += 1
         return self._ids - 1
 
     async def get(self, url: str, *, proxied: str = "") -> Connection:
-        """The connection to a broker, made if there is none. `proxied` is the broker's host and port where `url` is
-        that of a proxy.
+        """The connection to a broker, created if missing. If `url` is that of a proxy, `proxied` is the broker's host
+        and port.
         """
         if self.closed:
             raise Closed("the client is closed")
@@ -71,7 +71,7 @@ class Pool:
             async with asyncio.timeout(self._close_s):
                 for connection in connections:
                     await connection.wait_closed()
-        except TimeoutError:  # a peer that does not read: what is left for it goes nowhere
+        except TimeoutError:  # the peer does not read: drop the bytes that are left
             for connection in connections:
                 connection.abort(Closed("the client is closed"))
 
@@ -85,7 +85,13 @@ class Pool:
         self.reached = True
         outage_s = self._outages.ended(url, self.runtime.monotonic())
         facts = {} if outage_s is None else {"outage_s": round(outage_s, 3)}
-        log.info("connected", url=url, server=connection.server_version, protocol=connection.protocol_version, **facts)
+        log.info(
+            "connection_opened",
+            url=url,
+            server=connection.server_version,
+            protocol=connection.protocol_version,
+            **facts,
+        )
         return connection
 
     async def _made(self, url: str, proxied: str) -> Connection:
@@ -99,7 +105,7 @@ class Pool:
                 )
                 await connection.connected()
         except TimeoutError:
-            error = NotReady(f"no connection within {self._connect_s:g} s", url=url)
+            error = NotReady(f"the broker did not accept the connection within {self._connect_s:g} s", url=url)
             if connection is not None:
                 connection.abort(error)
             raise error from None
@@ -113,11 +119,11 @@ class Pool:
             raise
         if connection.closed or self.closed:
             connection.close()
-            raise NotReady("the connection ended as soon as it was made", url=url)
+            raise NotReady("the connection ended immediately after it was opened", url=url)
         return connection
 
     def _report_failure(self, url: str, error: MagnetarError) -> None:
-        """The first failure of an outage is a warning, then one a minute; the others are for those who look closer."""
+        """Log the first failure of an outage as a warning, then one per minute; the others at level info."""
         due = None if self.closed else self._outages.failed(url, self.runtime.monotonic())
         if due is None:
             log.info("connection_failed", url=url, why=error)
@@ -131,11 +137,11 @@ class Pool:
             return
         del self._open[key]
         if self.closed:
-            log.info("disconnected", url=connection.url, why=connection.why)
+            log.info("connection_closed", url=connection.url, why=connection.why)
             return
         self._outages.lost(connection.url, self.runtime.monotonic())
         log.warning("connection_lost", url=connection.url, why=connection.why)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        if not isinstance(error, MagnetarError):  # those go to whoever asked
-            log.crashed("connecting failed", error)
+        if not isinstance(error, MagnetarError):  # callers of `get` receive those
+            log.crashed("connection_attempt_crashed", error)

@@ -1,8 +1,8 @@
-"""How much room is made for one read of a socket: little while answers are small, much while large batches come.
+"""The buffer size for one read of a socket: small while answers are small, large while large batches arrive.
 
-asyncio's own transport makes a new buffer of one size for every read. Of 128 KiB or more the allocator maps new pages
-each time, which costs more than a small answer; of less, a large batch comes in many pieces that must be joined. Other
-transports have their own ways and are left alone.
+asyncio's own transport allocates a new buffer of one fixed size for every read. From 128 KiB on the allocator maps new
+pages each time, which costs more than a small answer; below that, a large batch arrives in many pieces that must be
+joined. Transports of other event loops manage their own buffers and are not changed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class ReadBufferSizer:
 
     def __init__(self, transport: Any = None) -> None:
         self._transport = transport
-        self.size = 0  # 0: not ours to say
+        self.size = 0  # 0: the transport manages its own buffer
         if hasattr(transport, "max_size"):
             self._make(CLIENT_READ_BYTES_SMALL)
 
     def took(self, size: int) -> None:
-        """A read came back with so much."""
+        """A read returned this many bytes."""
         if not self.size:
             return
         if size == self.size:

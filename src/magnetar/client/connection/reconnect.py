@@ -1,8 +1,8 @@
-"""The life of a producer or consumer on connections: look up, connect, open, and all of it again after a loss.
+"""Keeps a producer or consumer attached: look up, connect, open, and the same again after a loss.
 
-It knows when to try again and when to give up; what is opened and what happens to pending work is its user's. The
-first attach has a deadline and hands its error to the caller; later ones go on until an error is final (`ended` is told
-once) or until `close`. No task runs while it is attached.
+It decides when to retry and when to give up; its user decides what to open and what happens to pending work. The first
+attach has a deadline and raises its error to the caller. Later attaches repeat until an error is final (`ended` is
+called once) or until `close`. No task runs while it is attached.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from magnetar.wire.frames import encode_command
 
 log = get("client.attached")
 
-Fatal = Callable[[MagnetarError, bool], bool]  # (error, is it the first attach) -> give up
+Fatal = Callable[[MagnetarError, bool], bool]  # (error, whether it is the first attach) -> whether to give up
 
 
 class BrokerFinder(Protocol):
-    """Who says which broker to go to: a `Lookup`, or somebody who knows better."""
+    """Finds the broker of a topic: a `Lookup`, or a finder with better knowledge of the topic."""
 
     pool: Pool
 
@@ -35,36 +35,36 @@ class BrokerFinder(Protocol):
 
 
 def producer_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once attached, a producer gives up only where nobody can ever publish on its behalf again."""
+    """Once attached, a producer gives up only if no client can ever publish under its name or to its topic again."""
     return not passing(error) if first else isinstance(error, Fenced | Sealed | TopicNotFound | Closed)
 
 
 def consumer_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once attached, a consumer comes back whatever the broker says, as stock clients do."""
+    """Once attached, a consumer retries after every error of the broker, as stock clients do."""
     return not passing(error) if first else isinstance(error, Closed)
 
 
 async def leave(connection: Connection, producer_id: int, *, timeout_s: float, topic: str) -> bool:
-    """Close a producer. False: nobody answered; the broker forgets it with the connection."""
+    """Close a producer. False: the broker did not answer; it drops the producer with the connection."""
     request_id = connection.next_request_id()
     try:
         await connection.request(close_command(producer_id, request_id), request_id, timeout_s=timeout_s)
     except MagnetarError as error:
-        log.info("close unanswered", topic=topic, why=error)
+        log.info("close_failed", topic=topic, why=error)
         return False
     return True
 
 
 def disown(connection: Connection, producer_id: int) -> None:
-    """Of no use here, and it may be there all the same: nobody else would say that it is not wanted."""
+    """Close a producer that is useless here but may exist at the broker, without waiting for the reply."""
     connection.detach_producer(producer_id)
     connection.write(encode_command(close_command(producer_id, connection.next_request_id())))
 
 
 class Reconnector:
-    """`opening(connection, attempt)` attaches a sink to the connection, sends the opening command, awaits its reply and
-    whatever must follow it; `attempt` counts from 0 and is the epoch of PRODUCER. The sink calls `lost` (connection
-    gone, or an error that means: begin again) and `moved` (CLOSE_* by the broker).
+    """`opening(connection, attempt)` attaches a listener to the connection, sends the opening command, awaits its reply
+    and completes the remaining setup; `attempt` counts from 0 and is the epoch of PRODUCER. The listener calls `lost`
+    (the connection ended, or an error requires a new attach) and `moved` (CLOSE_* by the broker).
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Reconnector:
         self._begun = 0.0
 
     async def start(self, timeout_s: float) -> None:
-        """The first attach: its errors are the caller's. Cancelled or failed, nothing stays behind."""
+        """The first attach: it raises its errors to the caller. If it fails or is cancelled, no task keeps running."""
         self._begun = self._runtime.monotonic()
         self._timeout_s = timeout_s
         self._task = self._runtime.spawn(self._owner, self._attach())
@@ -106,31 +106,31 @@ class Reconnector:
             raise
 
     def lost(self, error: MagnetarError | None = None) -> None:
-        """The connection is gone, or what was opened on it is of no more use: attach again, soon."""
+        """The connection ended, or the object opened on it is unusable: attach again after the back-off."""
         if self._over or self._first:
             self.connection = None
             return
         if self.connection is not None:
-            log.info("detached", topic=self.topic, why=error)
+            log.info("attachment_lost", topic=self.topic, why=error)
         self.connection = None
         self._again()
 
     def moved(self, url: str) -> None:
-        """The broker closed it: go where it says at once, or look up again."""
+        """The broker closed the object: connect to `url` immediately, or look up the broker again if it is empty."""
         self._hint = url
         self.connection = None
         if not self._over and not self._first:
-            log.info("moved", topic=self.topic, to=url or "wherever a lookup finds it")
+            log.info("attachment_moved", topic=self.topic, to=url or "next lookup")
             self._again()
 
     def refused(self, error: MagnetarError) -> None:
-        """The broker said, of its own accord, that it is over."""
+        """The broker pushed a final error."""
         if not self._over:
             self.connection = None
             self._end(error)
 
     async def close(self) -> None:
-        """No more attaching. What is open on the connection is closed by the user, before this."""
+        """Stop attaching. The user first closes the object that is open on the connection."""
         self._over = True
         await self._owner.close()
 
@@ -156,10 +156,10 @@ class Reconnector:
                     return
                 if self._first:
                     wait_s = self._first_wait(error, wait_s)
-                log.info("attach failed", topic=self.topic, why=error, again_s=round(wait_s, 3))
+                log.info("attach_failed", topic=self.topic, why=error, again_s=round(wait_s, 3))
                 continue
             if connection.closed or self.connection is not connection:
-                wait_s = self._wait_s()  # lost or moved between its reply and now
+                wait_s = self._wait_s()  # lost or moved after the reply and before this line
                 continue
             self._backoff.reset()
             self._first = False
@@ -190,15 +190,15 @@ class Reconnector:
             return unreachable(error, elapsed_s)
         if error.outcome is Outcome.INDEFINITE:
             return error
-        return TimedOut(f"not attached within {self._timeout_s:g} s, at last: {error}", topic=self.topic)
+        return TimedOut(f"not attached within {self._timeout_s:g} s, last error: {error}", topic=self.topic)
 
     def _end(self, error: MagnetarError) -> None:
         self._over = True
-        log.warning("ended", topic=self.topic, why=error)
+        log.warning("attachment_ended", topic=self.topic, why=error)
         self._ended(error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        if not isinstance(error, MagnetarError):  # the first attach's go to its caller
-            log.crashed("attaching failed", error, topic=self.topic)
+        if not isinstance(error, MagnetarError):  # errors of the first attach go to its caller
+            log.crashed("attach_crashed", error, topic=self.topic)
             if not self._first:
-                self._end(MagnetarError(f"attaching failed: {error!r}"))
+                self._end(MagnetarError(f"the attach failed with an unexpected error: {error!r}"))

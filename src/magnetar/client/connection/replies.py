@@ -1,7 +1,7 @@
-"""How a client introduces itself, which replies end which request, and what a reply that says no means.
+"""The client's CONNECT command, the reply that ends each request, and the error in a negative reply.
 
-Brokers answer a request with its own kind of reply or with ERROR (SC-A3); failures hide in fields of
-otherwise ordinary replies. Both are decided here from tables, without waiting for anything.
+Brokers answer a request with its own kind of reply or with ERROR (SC-A3); some failures are fields of otherwise
+ordinary replies. Tables decide both, without I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from magnetar.client.connection.error_codes import error_of
 from magnetar.wire.proto import pb
 
 PROTOCOL_VERSION = 21
-EXTENSIONS_VERSION = 1  # of our own commands and fields
+EXTENSIONS_VERSION = 1  # of Magnetar's own commands and fields
 
 _K = pb.BaseCommand
 
@@ -48,7 +48,7 @@ ENDS_ON: dict[int, int] = {
     _K.SEEK_SUBSCRIPTION: _K.SUCCESS,
     _K.LAG: _K.LAG_RESPONSE,
 }
-# Reply kind -> its submessage, and the names of its error fields ("" where it has none).
+# Reply kind -> its submessage, and the names of its error fields ("" if it has none).
 REPLIES: dict[int, tuple[str, str, str]] = {
     _K.SUCCESS: ("success", "", ""),
     _K.PRODUCER_SUCCESS: ("producer_success", "", ""),
@@ -72,7 +72,7 @@ REPLIES: dict[int, tuple[str, str, str]] = {
 
 
 def connect_command(proxied: str) -> pb.BaseCommand:
-    """Who we are and what we understand; `proxied` is the broker's host and port behind a proxy."""
+    """CONNECT with the client's version and features; `proxied` is the broker's host and port behind a proxy."""
     command = pb.BaseCommand(type=_K.CONNECT)
     command.connect.client_version = f"Magnetar-{__version__}"
     command.connect.protocol_version = PROTOCOL_VERSION
@@ -89,7 +89,7 @@ def connect_command(proxied: str) -> pb.BaseCommand:
 
 
 def reply_id(reply: pb.BaseCommand) -> int:
-    """The request a reply answers, -1 if it is no reply."""
+    """The id of the request that a reply answers, -1 if the command is not a reply."""
     if reply.type == _K.ERROR:
         return reply.error.request_id
     known = REPLIES.get(reply.type)
@@ -104,7 +104,7 @@ def answers(kind: int, reply: pb.BaseCommand) -> bool:
 
 
 def refusal(reply: pb.BaseCommand) -> MagnetarError | None:
-    """The error a reply carries, None if it says yes."""
+    """The error in a reply, None if the reply is positive."""
     if reply.type == _K.ERROR:
         return error_of(reply.error.error, reply.error.message)
     name, code_field, text_field = REPLIES[reply.type]
@@ -122,5 +122,5 @@ def refusal(reply: pb.BaseCommand) -> MagnetarError | None:
 
 
 def unfinished(reply: pb.BaseCommand) -> bool:
-    """A producer that was queued for exclusivity: the same request id is answered again when its turn comes."""
+    """Whether a producer was queued for exclusive access: the broker answers the same request id again on its turn."""
     return reply.type == _K.PRODUCER_SUCCESS and not reply.producer_success.producer_ready

@@ -1,7 +1,7 @@
-"""A question that a broker goes on answering until it is told not to: asked on a connection, one at a time.
+"""A request that a broker answers repeatedly until it is closed: sent on a connection, one at a time.
 
-Whoever asks waits for the first answer and hears the later ones; what goes wrong before the first is raised there, and
-later it is told to `lost`. It does not ask again by itself.
+The caller waits for the first answer and receives the later ones in a callback. An error before the first answer is
+raised to the caller; a later one goes to `lost`. The stream does not reopen itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ First = asyncio.Future[None]
 
 
 class ServerStream:
-    """`kind` are its answers; `close(id)` is what ends it."""
+    """`kind` is the command of its answers; `close(id)` returns the command that ends it."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class ServerStream:
     def ask(
         self, connection: Connection, asks: Callable[[int], pb.BaseCommand], told: Callable[[First, Any], None]
     ) -> First:
-        """The one before is not listened to any more. `told` ends the future with its first answer."""
+        """Send the request; answers to the previous one are ignored. `told` completes the future at its first
+        answer."""
         self.leave(connection)
         first: First = asyncio.get_running_loop().create_future()
         self._id = self._pool.next_id()
@@ -53,7 +54,7 @@ class ServerStream:
         return first
 
     async def answered(self, connection: Connection, first: First, timeout_s: float, late: TimedOut) -> None:
-        """Until the first answer; `late` if none comes in time. Given up, nothing is left behind."""
+        """Wait for the first answer; raises `late` if none arrives in time. A wait that fails closes the stream."""
         try:
             async with asyncio.timeout(timeout_s):
                 await first
@@ -71,7 +72,7 @@ class ServerStream:
             connection.write(encode_command(self._close(id)))
 
     def over(self, connection: Connection) -> None:
-        """The broker said so."""
+        """The broker ended the stream."""
         connection.listeners.remove(self._kind, self._id)
         self._id = -1
 

@@ -71,9 +71,9 @@ def test_places_that_are_none_are_refused_with_where_to_get_them(places) -> None
 
 @pytest.mark.parametrize("given", [None, 5, b"q", ["q"]])
 def test_the_name_and_the_owner_of_a_hold_are_text(given) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(Misuse, match="the name of a hold is text"):
+    with pytest.raises(Misuse, match="the name of a hold must be text"):
         HoldRequest(T, given)
-    with pytest.raises(Misuse, match="the owner of a hold is text"):
+    with pytest.raises(Misuse, match="the owner of a hold must be text"):
         HoldRequest(T, "q", owner=given)
 
 

@@ -135,9 +135,9 @@ def test_questions_that_mean_nothing_are_refused_before_anything_is_sent() -> No
 
 
 def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked() -> None:
-    with pytest.raises(Misuse, match="no place"):
+    with pytest.raises(Misuse, match="position must be"):
         PlanRequest(T, {A: ReadPosition(-7, 3)})
-    with pytest.raises(Misuse, match="no place"):
+    with pytest.raises(Misuse, match="position must be"):
         PlanRequest(T, {}, targets={A: ReadPosition(3, -1)})
 
 

@@ -176,6 +176,6 @@ async def test_a_checkpoint_at_what_is_no_place_is_not_asked_about() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker)
-        with pytest.raises(Misuse, match="no place"):
+        with pytest.raises(Misuse, match="position must be"):
             await moved(lookup, Checkpoint(places={SegmentId(1): SegmentPosition(-7, 3)}))
         assert broker.kinds(K.SEEK_SUBSCRIPTION) == []

@@ -328,13 +328,13 @@ async def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_m
 @pytest.mark.parametrize(
     ("topic", "options", "said"),
     [
-        ("non-persistent://public/default/t", {}, "a whole topic"),
-        (str(TOPIC), {"queue_messages": 0}, "has a queue"),
+        ("non-persistent://public/default/t", {}, "not a partition"),
+        (str(TOPIC), {"queue_messages": 0}, "must be 1 or more"),
         (str(TOPIC), {"typ": 1}, "a queue consumer has no option typ"),
         (
             str(TOPIC),
             {"dead_letters": DeadLetters(retry_topic="non-persistent://public/default/again")},
-            "a whole topic",
+            "not a partition",
         ),
     ],
 )
