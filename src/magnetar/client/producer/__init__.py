@@ -1,3 +1,3 @@
-"""Producers: values to messages, batches, chunks and receipts, for plain and partitioned topics; `scalable` holds the
-publisher of scalable topics. It never imports the consumer.
+"""Producers: encode values into messages, batches and chunks, and process receipts, for plain and partitioned topics;
+`scalable` holds the publisher of scalable topics. This package never imports the consumer.
 """

@@ -1,7 +1,7 @@
-"""Messages on their way into one entry, and the entry they become.
+"""Gathers messages for one entry, and encodes the entry.
 
-A batch only gathers payloads; it is turned into bytes once, when it is closed, and only then do its messages get the
-sequence ids that were not given. A batch of one becomes a plain entry. Decides only: when to close is the publisher's.
+A batch only gathers payloads. It is encoded once, when it is closed; only then do messages without a given sequence id
+get one. A batch of one message becomes a plain entry. The batch only decides; its publisher chooses when to close it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from magnetar.wire.send_frames import (
 )
 
 NOTHING = MessageFields()
-_INDEXED_MIN = 16  # messages from which on their sizes are told: finding fewer one by one is as quick
-_HEAD_BYTES = 16  # of a message in a batch: its own size and metadata, about
+_INDEXED_MIN = 16  # batches from this size on carry the sizes of their messages; smaller ones are scanned as fast
+_HEAD_BYTES = 16  # approximate overhead of a message in a batch: its size and metadata
 
 
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """When a batch is closed: whichever comes first. While nothing is on its way to the broker a batch does not wait
-    at all, unless it is told to `linger`. `by_key` keeps a batch to one key, which Key_Shared subscriptions need.
+    """Limits of a batch: it is closed at the first one that it reaches. A batch does not wait while no entry is in
+    flight to the broker, unless `linger` is set. `by_key` limits a batch to one key, as Key_Shared subscriptions
+    require.
 
-    A scalable topic has a batch for each segment and each of its entry buckets. Of messages that were posted they go
-    out together, the next time a third of `delay_s` later for every batch that went (5 ms of sixteen), so that they
-    stay large; a `send` waits for nothing but what is on its way.
+    A scalable topic has a batch for each segment and each of its entry buckets. Batches of posted messages are written
+    together in one round; each written batch delays the next round by a third of `delay_s` (by 5 ms for sixteen), so
+    that batches stay large. A `send` waits only for entries that are in flight.
     """
 
     messages_max: int = CLIENT_BATCH_MESSAGES_MAX
@@ -52,12 +53,12 @@ class Batching:
 
     def __post_init__(self) -> None:
         if self.messages_max < 1 or self.bytes_max < 1 or self.delay_s < 0:
-            raise Misuse("a batch has room for something and a delay that is not negative", batching=self)
+            raise Misuse("messages_max and bytes_max must be at least 1, delay_s must not be negative", batching=self)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What every entry of a producer says of its origin, and how it is packed."""
+    """The origin and encoding that every entry of a producer carries."""
 
     producer_id: int
     producer: bytes
@@ -81,22 +82,22 @@ class Batch:
     )
 
     def __init__(self, opened: float, *, keyed: bool = False) -> None:
-        self.opened = opened  # by the monotonic clock, when its first message came
+        self.opened = opened  # monotonic time of its first message
         self.keyed = keyed
         self.payloads: list[bytes] = []
         self.size = 0
         self.extras: dict[int, Extras] | None = None
-        self.sequences: list[int] | None = None  # given ones; all or none
+        self.sequences: list[int] | None = None  # ids given by the sender: for all messages or for none
         self.dones: list[tuple[int, Done]] = []
         self.first: MessageFields | None = None
         self.last_sequence = -1
-        self.hashes: tuple[int, int] | None = None  # its stamp
+        self.hashes: tuple[int, int] | None = None  # the hash range of its entry bucket
 
     def __len__(self) -> int:
         return len(self.payloads)
 
     def fits(self, size: int, fields: MessageFields | None, bytes_max: int) -> bool:
-        """May this message come in, or must the batch be closed first?"""
+        """Whether the batch can take this message, or must be closed first."""
         if not self.payloads:
             return True
         if self.size + size + _HEAD_BYTES > bytes_max:
@@ -128,18 +129,18 @@ class Batch:
         self.payloads.append(payload)
 
     def fill(self, payloads: list[bytes], fields: list[MessageFields | None]) -> None:
-        """All of its messages at once, when their sequence ids are somebody else's and nobody is told by it."""
+        """Set all messages, whose sequence ids another component assigns; the batch then calls no callbacks."""
         self.payloads = payloads
         self.first = fields[0]
         self.extras = {place: one.extras() for place, one in enumerate(fields) if one is not None} or None
 
     def close(self, stamp: Stamp, sequence: int, publish_time: int) -> tuple[int, int, bytes]:
-        """First and highest sequence id, and the frame. `sequence` is the first one where none were given."""
+        """Returns the first and highest sequence id and the frame. `sequence` is the first id if none were given."""
         count = len(self.payloads)
         first = sequence if self.sequences is None else self.sequences[0]
         highest = sequence + count - 1 if self.sequences is None else self.last_sequence
         if self.keyed and self.sequences is not None:
-            first = highest  # ids between its own are in batches of other keys, so no range is claimed (as Java)
+            first = highest  # ids in between are in batches of other keys, so claim no range (as Java's client does)
         if count == 1:
             fields = self.first if self.first is not None else NOTHING
             return first, first, single_frame(stamp, self.payloads[0], fields, first, publish_time)
@@ -166,13 +167,13 @@ class Batch:
 
 
 def single_frame(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: int, publish_time: int) -> bytes:
-    """The frame of a message that is an entry of its own. `LimitExceeded` if the broker would not take it."""
+    """The frame of a message that is its own entry. `LimitExceeded` if it exceeds the broker's limit."""
     check_payload(payload)
     packed = codec.compress(stamp.compression, payload)
     metadata = _metadata(stamp, fields, sequence, publish_time, len(payload))
     if len(metadata) + len(packed) > stamp.message_bytes_max:
         raise LimitExceeded(
-            "a message is larger than the broker takes: turn on chunking",
+            "the message is larger than the broker's limit: enable chunking",
             bytes=len(metadata) + len(packed),
             bytes_max=stamp.message_bytes_max,
         )
@@ -180,27 +181,27 @@ def single_frame(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: 
 
 
 def check_payload(payload: bytes) -> None:
-    """`LimitExceeded` if consumers would not put it together, or not decompress it (H-R3)."""
+    """`LimitExceeded` if consumers would refuse to assemble or decompress the payload (H-R3)."""
     if len(payload) > CHUNKED_BYTES_MAX:
         raise LimitExceeded(
-            "a message is larger than consumers take, in chunks and compressed too: send it as several messages",
+            "the message is larger than the limit of consumers, chunked or compressed: split it into several messages",
             bytes=len(payload),
             bytes_max=CHUNKED_BYTES_MAX,
         )
 
 
 def chunk_frames(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: int, publish_time: int) -> list[bytes]:
-    """The frames of a message in chunks that the broker takes; one frame if it fits as it is."""
+    """The frames of a message in chunks within the broker's limit; one frame if the message fits."""
     check_payload(payload)
     packed = codec.compress(stamp.compression, payload)
     metadata = _metadata(stamp, fields, sequence, publish_time, len(payload))
     if len(metadata) + len(packed) <= stamp.message_bytes_max:
         return [send_frame(stamp.producer_id, sequence, metadata, packed)]
     uuid = stamp.producer + b"-%d" % sequence
-    widest = chunk_fields(uuid, len(packed), len(packed), len(packed))  # no chunk says more than this
+    widest = chunk_fields(uuid, len(packed), len(packed), len(packed))  # an upper bound on every chunk's fields
     room = stamp.message_bytes_max - len(metadata) - len(widest)
     if room < 1:
-        raise LimitExceeded("a message's metadata alone is larger than the broker takes", bytes=len(metadata))
+        raise LimitExceeded("the metadata of the message is larger than the broker's limit", bytes=len(metadata))
     chunks = -(-len(packed) // room)
     view = memoryview(packed)
     frames: list[bytes] = []

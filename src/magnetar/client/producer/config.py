@@ -1,4 +1,4 @@
-"""How a producer presents itself to a broker, and what it counts. Values and commands only."""
+"""The configuration and counters of a producer, and the commands that open and close it. Values and commands only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from magnetar.wire.proto import pb
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """How a producer opens and packs. `batching` None: every message is an entry of its own."""
+    """How a producer opens and encodes. `batching` None: every message is its own entry."""
 
     name: str = ""
     access_mode: int = pb.Shared
@@ -25,11 +25,11 @@ class ProducerConfig:
     initial_subscription: str = ""
     send_timeout_s: float = CLIENT_SEND_S
     operation_timeout_s: float = CLIENT_OPERATION_S
-    follow: bool = False  # a plain topic through its layout
+    follow: bool = False  # produce to a plain topic through its layout
 
 
 class Counters:
-    """What one publisher did since it was made."""
+    """The counters of one publisher since its creation."""
 
     __slots__ = ("bytes", "entries", "errors", "messages", "reattached", "receipts", "timeouts")
 
@@ -37,12 +37,12 @@ class Counters:
         return f"Counters({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
 
     def __init__(self) -> None:
-        self.messages = 0  # handed in
+        self.messages = 0  # accepted from the application
         self.bytes = 0  # their payloads
-        self.entries = 0  # written the first time
+        self.entries = 0  # written for the first time
         self.receipts = 0
         self.errors = 0  # messages that failed
-        self.timeouts = 0  # of those, by the send timeout
+        self.timeouts = 0  # part of `errors`: failed by the send timeout
         self.reattached = 0
 
     def took(self, messages: int, bytes: int) -> None:
@@ -60,7 +60,7 @@ def producer_command(
     epoch: int,
     topic_epoch: int | None,
 ) -> pb.BaseCommand:
-    """PRODUCER. `name` is the one the broker assigned at the first attach, if the user gave none."""
+    """The PRODUCER command. `name` is the one that the broker assigned at the first attach if the user gave none."""
     command = pb.BaseCommand(type=pb.BaseCommand.PRODUCER)
     asked = command.producer
     asked.topic = topic

@@ -1,7 +1,7 @@
-"""What a sender says of one message beside its payload, in the form the wire carries.
+"""The optional fields of one message, in the form that the wire carries.
 
-Most messages have nothing of it; then there is no `MessageFields` at all, which is what keeps the path of a plain
-message short. Decides only.
+Most messages have none; they have no `MessageFields` at all, which keeps the code path of a plain message short. Pure
+decisions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
 from magnetar.wire.ids import MessageId
 from magnetar.wire.send_frames import Extras, single_extras
 
-# Told once what became of a message: where it is stored, or why not.
+# Called once with the result of a message: its position, or its error.
 Done: TypeAlias = Callable[[MessageId | None, MagnetarError | None], None]
 
 LOCAL_ONLY = [b"__local__"]  # replicate_to of a message that stays in this cluster
@@ -25,7 +25,7 @@ _UINT64 = 1 << 64
 
 
 class MessageFields:
-    """Everything optional of one message. `key` is text, or the base64 of a key of bytes."""
+    """All optional fields of one message. `key` is text, or the base64 of a key of bytes."""
 
     __slots__ = (
         "deliver_at",
@@ -52,7 +52,7 @@ class MessageFields:
         self.replicate_to: list[bytes] | None = None
         self.replicated_from: bytes | None = None
         self.null_value = False
-        self.simple = False  # it has a key of text and nothing else
+        self.simple = False  # it has a text key and no other field
 
     @property
     def key_bytes(self) -> bytes | None:
@@ -60,7 +60,7 @@ class MessageFields:
 
     @property
     def batches(self) -> bool:
-        """May it share an entry? Delays and clusters are said of whole entries."""
+        """Whether the message may share an entry. Delays and clusters apply to whole entries."""
         return not self.deliver_at and self.replicate_to is None and self.replicated_from is None
 
     def extras(self) -> Extras:
@@ -70,14 +70,14 @@ class MessageFields:
             and len(key) <= CACHED_KEY_CHARS_MAX
             and not (self.properties or self.ordering_key is not None or self.event_time or self.null_value)
         ):
-            return _of_key(key, self.key_base64)  # most often that is all
+            return _of_key(key, self.key_base64)  # the common case: a key only
         return single_extras(
             self.properties, self.key_bytes, self.key_base64, self.ordering_key, self.event_time, self.null_value
         )
 
 
 def keyed(key: str) -> MessageFields:
-    """Of a message that has a key of text and nothing else. Not to be changed: it serves all messages of that key."""
+    """The fields of a message that has only a text key. Do not change them: all messages of that key share them."""
     return _keyed(key) if len(key) <= CACHED_KEY_CHARS_MAX else _new_keyed(key)
 
 
@@ -107,7 +107,7 @@ def fields_of(
     replicate_to: Sequence[str] | None,
     null_value: bool,
 ) -> MessageFields:
-    """Checked here, at the place of the caller's mistake, rather than in the middle of a batch."""
+    """Checks the fields in the caller's own call, so that an error does not appear later in the middle of a batch."""
     fields = MessageFields()
     if key is not None:
         if not isinstance(key, str | bytes | bytearray | memoryview):
@@ -133,7 +133,7 @@ def fields_of(
 def _checked(properties: Mapping[Any, Any]) -> dict[str, str]:
     for name, text in properties.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise Misuse("properties are text, names and values", name=name, value=text)
+            raise Misuse("properties must map text to text", name=name, value=text)
     return dict(properties)
 
 
@@ -141,5 +141,5 @@ def _number(value: int | None, name: str) -> int:
     if value is None:
         return 0
     if not 0 <= value < _UINT64:
-        raise Misuse(f"{name} does not fit", value=value)
+        raise Misuse(f"{name} must be within 0 and 2**64 - 1", value=value)
     return value

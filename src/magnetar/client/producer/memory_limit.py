@@ -1,6 +1,7 @@
-"""How much one client may have on its way: bytes and messages, over all its producers. Who finds no room waits in line.
+"""Limits the messages of one client in flight, in bytes and number, over all its producers. Waiters are served in
+order.
 
-A message larger than the whole budget is let in when nothing else is there, so that it is never stuck.
+A message larger than the whole limit is admitted when no other message is in flight, so that it never waits forever.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from magnetar.base.limits import CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAG
 
 
 class MemoryLimit:
-    """Used on the loop. `bytes` and `messages` are what is taken now."""
+    """Used on the event loop. `bytes` and `messages` are the amounts in use."""
 
     def __init__(
         self, bytes_max: int = CLIENT_PENDING_BYTES_MAX, messages_max: int = CLIENT_PENDING_MESSAGES_MAX
@@ -24,7 +25,7 @@ class MemoryLimit:
         self._line: deque[tuple[int, int, asyncio.Future[None]]] = deque()
 
     def take(self, size: int, messages: int = 1) -> bool:
-        """Room for one message, or for many that go together, if there is any and nobody waits for it."""
+        """Take room for one message, or for several that go together, if it is free and no earlier caller waits."""
         if self._line or not self._room(size):
             return False
         self.bytes += size
@@ -32,7 +33,7 @@ class MemoryLimit:
         return True
 
     async def wait(self, size: int, messages: int = 1) -> None:
-        """Take room as soon as it is our turn. Cancelled, nothing is taken."""
+        """Wait for the turn of this caller and take the room. A cancelled call takes none."""
         if self.take(size, messages):
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

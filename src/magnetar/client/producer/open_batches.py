@@ -1,7 +1,7 @@
-"""The open batches of one publisher: one for all, or one for each key. Decides only.
+"""The open batches of one publisher: one for all messages, or one for each key. Pure decisions.
 
-They are closed together, in an order that keeps sequence ids growing: a broker that drops duplicates takes an id below
-the last one for a repetition.
+They are closed together, in an order that keeps sequence ids increasing: a broker that deduplicates treats an id below
+the last one as a duplicate.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from magnetar.client.producer.fields import MessageFields
 
 
 class OpenBatches:
-    """`batch` is the one for all; None while nothing was gathered, and always where batches are by key."""
+    """`batch` is the one for all messages: None while it is empty, and always with batches by key."""
 
     __slots__ = ("_keyed", "batch", "by_key")
 
@@ -22,7 +22,7 @@ class OpenBatches:
         self._keyed: dict[str | bytes | None, Batch] = {}
 
     def __len__(self) -> int:
-        """Messages."""
+        """The number of messages."""
         count = 0 if self.batch is None else len(self.batch)
         return count + sum(len(batch) for batch in self._keyed.values())
 
@@ -42,7 +42,7 @@ class OpenBatches:
         return batch
 
     def take(self) -> list[Batch]:
-        """All of them, in the order they are to be stored: given sequence ids first, then by opening."""
+        """All batches in the order of storing: those with given sequence ids first, then by opening."""
         found = list(self._keyed.values())
         self._keyed = {}
         if self.batch is not None:
@@ -58,7 +58,7 @@ def _order(batch: Batch) -> tuple[bool, int]:
 
 
 def batch_key(fields: MessageFields | None) -> str | bytes | None:
-    """What Key_Shared subscriptions hand out by."""
+    """The key by which Key_Shared subscriptions distribute the message."""
     if fields is None:
         return None
     return fields.key if fields.ordering_key is None else fields.ordering_key

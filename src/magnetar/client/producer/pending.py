@@ -1,7 +1,7 @@
-"""Entries that were handed to the wire and not answered yet, in the order they must be stored.
+"""The entries that were accepted for writing and have no receipt yet, in the order of storing.
 
-Answers come in that order: the oldest is answered or nothing is. After a new attach everything pending is written
-again, oldest first; what was given up meanwhile is not. Decides only: bytes, clocks and callbacks are the publisher's.
+Receipts arrive in that order: only the oldest entry can be answered. After a new attach every pending entry is written
+again, oldest first, except those that were given up. Pure decisions: the publisher owns bytes, clocks and callbacks.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from magnetar.client.producer.fields import Done
 
 
 class ChunkedSend:
-    """A message in chunks: its parts share their fate."""
+    """A chunked message: its chunks succeed or fail together."""
 
     __slots__ = ("first",)
 
     def __init__(self) -> None:
-        self.first: tuple[int, int] | None = None  # where its first chunk is stored
+        self.first: tuple[int, int] | None = None  # the position of its first chunk
 
 
 class PendingSend:
-    """One entry. `size` and `count` are what it holds of the client's budget; `writes` how often it was written with an
-    outcome that is not known.
+    """One entry. `size` and `count` are its share of the client's memory limit; `writes` is the number of writes with
+    an unknown outcome.
     """
 
     __slots__ = (
@@ -61,9 +61,9 @@ class PendingSend:
         self.deadline = deadline
         self.dones = dones
         self.whole = whole
-        self.last = last  # the last chunk, or no chunk
+        self.last = last  # the last chunk, or not a chunk
         self.writes = 0
-        self.over = False  # answered or given up: not to be written any more
+        self.over = False  # answered or given up: do not write it again
 
 
 class Pending:
@@ -80,7 +80,7 @@ class Pending:
 
     @property
     def deadline(self) -> float | None:
-        """Of the oldest, which is the earliest."""
+        """The deadline of the oldest entry, which is the earliest."""
         return self._ops[0].deadline if self._ops else None
 
     def push(self, op: PendingSend) -> None:
@@ -88,7 +88,7 @@ class Pending:
         self._unwritten.append(op)
 
     def next_write(self) -> PendingSend | None:
-        """The next entry to write on the present attachment, marked as written; None if all are."""
+        """The next entry to write on the present attachment, marked as written; None if all are written."""
         while self._unwritten:
             op = self._unwritten.popleft()
             if not op.over:
@@ -97,12 +97,12 @@ class Pending:
         return None
 
     def rewind(self) -> None:
-        """A new attachment: everything that waits is to be written again, in order."""
+        """A new attachment begins: every pending entry is written again, in order."""
         self._unwritten = deque(self._ops)
 
     def answered(self, sequence: int) -> PendingSend | None:
-        """The entry a receipt is for; None for one that was given up before. A receipt for what is not the oldest is
-        `InvalidTransition`: the broker and we no longer agree, and the connection has to go.
+        """The entry that a receipt acknowledges; None if it was given up before. A receipt that skips the oldest entry
+        raises `InvalidTransition`: client and broker disagree, and the publisher drops the connection.
         """
         if not self._ops:
             return None
@@ -113,10 +113,13 @@ class Pending:
             return op
         if sequence < op.sequence:
             return None
-        raise InvalidTransition("a receipt for what is not the oldest", sequence=sequence, oldest=op.sequence)
+        raise InvalidTransition(
+            "the receipt is not for the oldest pending entry", sequence=sequence, oldest=op.sequence
+        )
 
     def refused(self, sequence: int) -> list[PendingSend]:
-        """The entry the broker refused for good, with all chunks of its message; none if it was given up before."""
+        """The entry that the broker refused finally, with all chunks of its message; empty if it was given up
+        before."""
         for op in self._ops:
             if op.sequence <= sequence <= op.highest:
                 op.writes -= 1
@@ -126,7 +129,7 @@ class Pending:
         return []
 
     def expired(self, now: float) -> list[PendingSend]:
-        """Those whose time is up, oldest first. Chunks of one message share a deadline and so come together."""
+        """The entries past their deadline, oldest first. Chunks of one message share a deadline and expire together."""
         found: list[PendingSend] = []
         while self._ops and self._ops[0].deadline <= now:
             op = self._ops.popleft()
@@ -135,7 +138,7 @@ class Pending:
         return found
 
     def drained(self) -> list[PendingSend]:
-        """All of them: nobody will answer any more."""
+        """All entries: no receipt will arrive for them."""
         found = list(self._ops)
         self._take(found)
         return found

@@ -1,10 +1,10 @@
-"""Many messages that were made together, as the entry that they become: no object for any of them on its way.
+"""Prebuilt batches: many messages that were encoded together as one entry, without an object for each message.
 
-Who has whole columns of messages asks a producer for its `BatchingPlan`, cuts them by it and hands over sheaves:
-messages of one destination, numbered one after the other or as their sender wants, as the payload of one batch. A sheaf
-holds good as long as the layout and the numbers are those that it was cut for. Where they are not any more, and where a
-batch has to be cut anew, it comes apart into `singles`: what each of them is then is its maker's to say. Decides only;
-it trusts its maker for the bytes.
+A sender with whole columns of messages asks a producer for its `BatchingPlan`, splits the columns by it, and passes
+prebuilt batches: messages of one destination, with consecutive numbers or numbers of the sender's choice, as the
+payload of one batch. A prebuilt batch is valid as long as the layout and the numbers for which it was made are current.
+If they are not, or if the batch must be split, it is replaced by `singles`, which its maker provides. Pure decisions;
+this module trusts its maker for the bytes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ NOWHERE = KeyRoute(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class BatchingPlan:
-    """How messages are cut into sheaves now. `sequence` is the number of the first. Keys go by `routing` to the last
-    segment that starts at or before them; within it to the bucket of its `splits`. `epoch` -1: one destination for all.
+    """How to split messages into prebuilt batches now. `sequence` is the number of the first message. `routing` assigns
+    a key to the last segment that starts at or before its hash, and within it to the bucket of its `splits`. `epoch`
+    -1: all messages have one destination.
     """
 
     sequence: int
@@ -48,7 +49,7 @@ class BatchingPlan:
 
 
 def by_segments(layout: Layout, routing: Routing, cut: BatchLimits, sequence: int) -> BatchingPlan | None:
-    """None: some segments are plain topics, where keys go by other rules."""
+    """None: some segments are plain topics, where other rules assign keys."""
     if not layout.active or any(one.legacy_topic for one in layout.active):
         return None
     return BatchingPlan(
@@ -63,9 +64,9 @@ def by_segments(layout: Layout, routing: Routing, cut: BatchLimits, sequence: in
 
 
 class PrebuiltBatch:
-    """`payload` is that of a batch whose `count` messages have the numbers from `sequence` on, or growing `numbers`
-    that their sender gave; `value_bytes` what their values take. `key` is the first message's, as the wire carries it,
-    `hashes` the stamp of its entry bucket, `route` that of any of its messages. `partition`: of a partitioned topic.
+    """`payload` is that of a batch of `count` messages, numbered from `sequence` on, or with the increasing `numbers`
+    of their sender; `value_bytes` is the size of their values. `key` is the first message's as the wire carries it,
+    `hashes` the range of its entry bucket, `route` that of any of its messages. `partition`: of a partitioned topic.
     """
 
     __slots__ = (
@@ -116,7 +117,7 @@ class PrebuiltBatch:
         self.partition = partition
 
     def __len__(self) -> int:
-        """What it takes of a client's budget, as the payloads of its messages would."""
+        """Its share of a client's memory limit: that of the payloads of its messages."""
         return self.value_bytes
 
     @property
@@ -124,18 +125,18 @@ class PrebuiltBatch:
         return self.numbers[-1]
 
     def fits(self, epoch: int, sequence: int) -> bool:
-        """Was it cut for this layout, and for this number?"""
+        """Whether it was made for this layout and this number."""
         return self.epoch == epoch and self.sequence == sequence
 
     def op(self, stamp: Stamp, publish_time: int, deadline: float) -> PendingSend:
-        """The entry of a plain topic."""
+        """The entry for a plain topic."""
         frame = self.frame(stamp, publish_time)
         return PendingSend(
             frame, self.sequence, self.highest, count=self.count, size=len(self), deadline=deadline, dones=[]
         )
 
     def frame(self, stamp: Stamp, publish_time: int) -> bytes:
-        """`LimitExceeded`: it is a single message, and larger than the broker takes."""
+        """`LimitExceeded`: it is a single message that exceeds the broker's limit."""
         if self.count == 1:
             for payload, fields, _ in self.singles():
                 return single_frame(stamp, payload, fields or NOTHING, self.sequence, publish_time)
@@ -158,7 +159,7 @@ class PrebuiltBatch:
 
 
 def in_order(sheaves: Iterable[PrebuiltBatch]) -> list[tuple[int, bytes, MessageFields | None]]:
-    """Their messages by their numbers: number, payload, fields."""
+    """The messages of all batches, sorted by number: number, payload, fields."""
     found = [
         (number, payload, fields)
         for sheaf in sheaves
@@ -168,7 +169,7 @@ def in_order(sheaves: Iterable[PrebuiltBatch]) -> list[tuple[int, bytes, Message
 
 
 class QueuedBatch(QueuedMessage):
-    """A sheaf in a lane: one entry, and as many messages as it has."""
+    """A prebuilt batch in the queue of a segment: one entry with `count` messages."""
 
     __slots__ = ("count",)
 
@@ -182,8 +183,8 @@ class QueuedBatch(QueuedMessage):
         return sheaf.highest
 
     def apart(self) -> Iterator[QueuedMessage]:
-        """Its messages one by one, with the places, numbers and doubts that they have. Places are as far apart as
-        numbers are: between them are those of other segments, and a merge puts all in one order.
+        """Its messages one by one, with their positions in the queue, numbers and doubts. Positions differ by as much
+        as numbers: messages of other segments are in between, and a merge brings all of them into one order.
         """
         sheaf: PrebuiltBatch = self.item
         for number, (payload, fields, route) in zip(sheaf.numbers, sheaf.singles(), strict=True):

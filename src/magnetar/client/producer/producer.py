@@ -1,8 +1,8 @@
-"""The public producer: values in, message ids out, over one topic, all partitions of one or all segments of one.
+"""The public producer: sends values and returns message ids, over one topic, all its partitions or all its segments.
 
-It encodes, finds room, chooses the partition; order and storing are the `TopicPublisher`'s. Failures of messages that
-nobody asked about (`send_nowait` and `post` without a callback) are kept and raised by `flush` or `close`, never lost.
-Cancelling a `send` that has found room does not take the message back: it may be stored.
+It encodes values, takes room in the memory limit and chooses the partition; the `TopicPublisher` orders and stores. A
+failed message without a callback (`send_nowait`, `post`) is never lost silently: `flush` or `close` raises its error. A
+`send` that is cancelled after it took room does not withdraw the message: the message may be stored.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Compression(Enum):
 
 @public("magnetar")
 class AccessMode(Enum):
-    """Who else may produce to the topic. `EXCLUSIVE` fails where another one is there, `WAIT_FOR_EXCLUSIVE` waits for
-    it to leave, `EXCLUSIVE_WITH_FENCING` sends it away.
+    """Which other producers may produce to the topic. `EXCLUSIVE` fails if another producer is connected,
+    `WAIT_FOR_EXCLUSIVE` waits until it leaves, `EXCLUSIVE_WITH_FENCING` disconnects it.
     """
 
     SHARED = pb.Shared
@@ -62,8 +62,8 @@ class AccessMode(Enum):
 
 
 class MessageOptions(TypedDict, total=False):
-    """What may be said of one message beside its value. Times are milliseconds since 1970; `replicate_to` empty keeps
-    the message in this cluster.
+    """The optional fields of one message. Times are milliseconds since 1970; an empty `replicate_to` keeps the message
+    in this cluster.
     """
 
     key: str | bytes | None
@@ -78,7 +78,7 @@ class MessageOptions(TypedDict, total=False):
 
 @public("magnetar.aio")
 class Producer(Generic[T]):
-    """Made by `Client.create_producer`. `async with` closes it, after everything sent is stored."""
+    """Created by `Client.create_producer`. `async with` closes it after every sent message is stored."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Producer(Generic[T]):
         self._budget = budget
         self._on_closed = closed
         self._publishers: list[TopicPublisher] = []
-        self._only: TopicPublisher | None = None  # where there is nothing to choose
+        self._only: TopicPublisher | None = None  # set unless the topic is partitioned
         self._closed = False
         self._growth: asyncio.TimerHandle | None = None
         self._owner = Owner(f"producer {topic}", self._failed)
@@ -119,12 +119,12 @@ class Producer(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The user's, or what the broker chose; of a partitioned topic, that of the first partition."""
+        """The user's name, or the one that the broker assigned; of a partitioned topic, that of the first partition."""
         return self._publishers[0].name
 
     @property
     def partitions(self) -> int:
-        """0 where the topic has none."""
+        """The number of partitions, 0 if the topic is not partitioned."""
         return 0 if self._only is not None else len(self._publishers)
 
     @property
@@ -133,23 +133,23 @@ class Producer(Generic[T]):
 
     @property
     def last_sequence_id(self) -> int:
-        """The highest that is stored for sure, -1 if none."""
+        """The highest sequence id with a receipt, -1 if none."""
         return max(publisher.last_sequence for publisher in self._publishers)
 
     @property
     def pending(self) -> int:
-        """Entries without an answer, and messages that are not an entry yet."""
+        """Entries without a receipt, and messages that are not part of an entry yet."""
         return sum(publisher.pending for publisher in self._publishers)
 
     @property
     def counters(self) -> list[Counters]:
-        """What was counted, one for each partition."""
+        """The counters, one object for each partition."""
         return [publisher.counters for publisher in self._publishers]
 
     # Sending
 
     async def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
-        """Send and wait until it is stored. None is a null value: a tombstone where the topic is compacted."""
+        """Send and wait until the message is stored. None is a null value: a tombstone in a compacted topic."""
         payload, fields = self._prepared(value, options)
         if not self._budget.take(len(payload)):
             await self._room(len(payload))
@@ -158,8 +158,8 @@ class Producer(Generic[T]):
         return await future
 
     async def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
-        """Send, waiting for room only. `callback(message_id, error)` hears what became of it; without one, `flush`
-        raises if something went wrong.
+        """Send, and wait only for room in the memory limit. `callback(message_id, error)` receives the result; without
+        a callback, `flush` raises the first error.
         """
         payload, fields = self._prepared(value, options)
         if not self._budget.take(len(payload)):
@@ -167,26 +167,26 @@ class Producer(Generic[T]):
         self._publisher(fields).add(payload, fields, callback)
 
     def send_nowait(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
-        """As `post`, without waiting: `Busy` if there is no room."""
+        """As `post`, without waiting: raises `Busy` if the memory limit is reached."""
         payload, fields = self._prepared(value, options)
         if not self._budget.take(len(payload)):
-            raise Busy("the client has as much on its way as it may: wait for receipts", topic=self.topic)
+            raise Busy("client memory limit reached: wait for pending sends to complete", topic=self.topic)
         self._publisher(fields).add(payload, fields, callback)
 
     def submit(self, value: T | None, **options: Unpack[MessageOptions]) -> asyncio.Future[MessageId]:
-        """As `send_nowait`, with a future of the message id."""
+        """As `send_nowait`, and returns a future of the message id."""
         future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
         self.send_nowait(value, partial(_settle, future), **options)
         return future
 
     async def flush(self) -> None:
-        """Until everything sent before is stored or has failed; raises the first failure nobody else heard of."""
+        """Wait until every earlier message is stored or has failed; raises the first error without a callback."""
         await _all([publisher.flush() for publisher in self._publishers])
 
-    # Life
+    # Lifecycle
 
     async def _start(self) -> None:
-        """Attach to every partition; called once, by the client."""
+        """Attach to every partition; the client calls it once."""
         timeout_s = self._opening.operation_timeout_s
         if self._opening.follow or topic_name(self.topic).is_scalable:
             await self._start_only(ScalablePublisher(self._lookup, self.topic, self._opening, self._budget))
@@ -206,7 +206,7 @@ class Producer(Generic[T]):
         await outlet.start()
 
     async def close(self, *, flush: bool = True) -> None:
-        """Wait until everything sent is stored, then leave. Without `flush` what is pending is given up."""
+        """Wait until every sent message is stored, then detach. Without `flush`, pending messages are given up."""
         if self._closed:
             return
         self._closed = True
@@ -227,7 +227,7 @@ class Producer(Generic[T]):
     ) -> None:
         await self.close(flush=kind is None)
 
-    # For the blocking client: preparing is safe in any thread, the rest belongs to the loop
+    # For the blocking client: preparing is safe in any thread, all other methods run on the loop
 
     def _prepared(self, value: T | None, options: MessageOptions) -> tuple[bytes, MessageFields | None]:
         if value is None:
@@ -235,33 +235,33 @@ class Producer(Generic[T]):
         if not options:
             return self._encode(value), None
         key = options.get("key")
-        if len(options) == 1 and type(key) is str:  # most often that is all
+        if len(options) == 1 and type(key) is str:  # the common case: a key only
             return self._encode(value), keyed(key)
         return self._encode(value), self._fields(options, null_value=False)
 
     def _admit(self, payload: bytes, fields: MessageFields | None, done: Done | None) -> bool:
-        """Take a prepared message if there is room. Whatever else is in its way is told to `done`, or by `flush`."""
+        """Take a prepared message if there is room. Any other error goes to `done`, or is raised by `flush`."""
         if not self._budget.take(len(payload)):
             return False
         self._hand_over(payload, fields, done)
         return True
 
     async def _admit_later(self, payload: bytes, fields: MessageFields | None, done: Done | None) -> None:
-        """As `_admit`, as soon as there is room."""
+        """As `_admit`, after waiting for room."""
         await self._room(len(payload))
         self._hand_over(payload, fields, done)
 
     def _cutting(self, *, numbered: bool = False) -> BatchingPlan | None:
-        """How whole columns of messages are to be cut for `_admit_sheaf`, or with `numbered` for `_admit_sheaves`.
-        None: `_admit` takes them one by one.
+        """How to split whole columns of messages for `_admit_sheaf`, or with `numbered` for `_admit_sheaves`. None: the
+        caller passes messages one by one to `_admit`.
         """
         if self._only is None:
             return self._publishers[0].cutting(numbered=True) if numbered else None
         return self._only.cutting(numbered=numbered)
 
     async def _admit_sheaf(self, sheaf: PrebuiltBatch) -> None:
-        """As `_admit_later`, for many that were cut as `_cutting` said, in that order; what changed meanwhile does not
-        matter."""
+        """As `_admit_later`, for a prebuilt batch that was split as `_cutting` returned, in that order. A layout that
+        changed since then is handled here."""
         if not self._budget.take(sheaf.value_bytes, sheaf.count):
             self._hurry(awaited=True)
             await self._budget.wait(sheaf.value_bytes, sheaf.count)
@@ -270,8 +270,8 @@ class Producer(Generic[T]):
                 self._hand_over(payload, fields, None)
 
     async def _admit_sheaves(self, sheaves: Sequence[PrebuiltBatch]) -> None:
-        """As `_admit_sheaf`, for messages that follow each other by numbers that are theirs, cut for several segments
-        or partitions.
+        """As `_admit_sheaf`, for messages with increasing numbers of their sender, split for several segments or
+        partitions.
         """
         size, count = sum(one.value_bytes for one in sheaves), sum(one.count for one in sheaves)
         if not self._budget.take(size, count):
@@ -287,7 +287,7 @@ class Producer(Generic[T]):
                     _add(outlet, payload, fields, None)
 
     def _hurry(self, *, awaited: bool = False) -> None:
-        """What the next turn of the loop would write is written in this one. `awaited`: a thread waits for it."""
+        """Write now, and not in the next turn of the loop. `awaited`: a thread waits for it."""
         for publisher in self._publishers:
             publisher.hurry(awaited=awaited)
 
@@ -295,13 +295,13 @@ class Producer(Generic[T]):
         """A task that ends with this producer at the latest."""
         return self._runtime.spawn(self._owner, coroutine)
 
-    # Inside
+    # Internal
 
     def _hand_over(self, payload: bytes, fields: MessageFields | None, done: Done | None) -> None:
         _add(self._publisher(fields), payload, fields, done)
 
     async def _room(self, size: int) -> None:
-        """Nobody adds to what was gathered while senders wait for room."""
+        """Close the open batches first: no sender can add to them while all of them wait for room."""
         self._hurry(awaited=True)
         await self._budget.wait(size)
 
@@ -310,7 +310,7 @@ class Producer(Generic[T]):
         deliver_after_s = options.get("deliver_after_s")
         if deliver_after_s is not None:
             if deliver_at_ms is not None:
-                raise Misuse("deliver_at_ms and deliver_after_s exclude each other")
+                raise Misuse("only one of deliver_at_ms and deliver_after_s may be given")
             deliver_at_ms = self._runtime.wall() + round(deliver_after_s * 1000)
         return fields_of(
             key=options.get("key"),
@@ -340,7 +340,7 @@ class Producer(Generic[T]):
         )
 
     async def _add_partitions(self, first: int, count: int) -> None:
-        """All of them attach before any is used; one that cannot ends the others."""
+        """Attach all partitions before any is used; a failure closes all of them."""
         base = topic_name(self.topic)
         made = [self._new_publisher(str(base.partition(index)), index) for index in range(first, count)]
         try:
@@ -359,20 +359,20 @@ class Producer(Generic[T]):
             self._runtime.spawn(self._owner, self._grow())
 
     async def _grow(self) -> None:
-        """Look for partitions that were added; done by itself every minute."""
+        """Look for added partitions; the producer repeats it every minute."""
         try:
             count = await self._lookup.partitions(self.topic)
             if count > len(self._publishers):
-                log.info("partitions grew", topic=self.topic, had=len(self._publishers), has=count)
+                log.info("partitions_added", topic=self.topic, had=len(self._publishers), has=count)
                 await self._add_partitions(len(self._publishers), count)
         except MagnetarError as error:
-            log.info("partitions not read", topic=self.topic, why=error)
+            log.info("partition_lookup_failed", topic=self.topic, why=error)
         finally:
             if not self._closed:
                 self._watch_growth()
 
     def _failed(self, name: str, error: BaseException) -> None:
-        log.crashed("growth failed", error, topic=self.topic)
+        log.crashed("partition_growth_crashed", error, topic=self.topic)
 
 
 def _add(outlet: TopicPublisher, payload: bytes, fields: MessageFields | None, done: Done | None) -> None:
@@ -384,7 +384,7 @@ def _add(outlet: TopicPublisher, payload: bytes, fields: MessageFields | None, d
 
 def _settle(future: asyncio.Future[MessageId], found: MessageId | None, error: MagnetarError | None) -> None:
     if future.done():
-        return  # cancelled: nobody wants to know any more
+        return  # cancelled: no caller waits for the result
     if error is not None:
         future.set_exception(error)
     elif found is not None:
@@ -392,7 +392,7 @@ def _settle(future: asyncio.Future[MessageId], found: MessageId | None, error: M
 
 
 async def _all(calls: list[Coroutine[Any, Any, None]]) -> None:
-    """Every one to its end, then the first error."""
+    """Await every call to its end, then raise the first error."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

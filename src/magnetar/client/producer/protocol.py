@@ -1,4 +1,4 @@
-"""What a producer needs of whoever stores its messages. A contract: `Publisher` and `ScalablePublisher` keep it."""
+"""The contract between a producer and the publisher of its messages: `Publisher` and `ScalablePublisher` satisfy it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from magnetar.client.producer.prebuilt_batch import BatchingPlan, PrebuiltBatch
 
 
 class TopicPublisher(Protocol):
-    """Where a producer hands its messages: a topic, a partition of one, or all segments of a scalable one."""
+    """Accepts the messages of a producer: for a topic, a partition, or all segments of a scalable topic."""
 
     name: str
     counters: Counters
-    last_sequence: int  # stored, for sure
+    last_sequence: int  # the highest with a receipt
 
     @property
     def attached(self) -> bool: ...
@@ -27,21 +27,21 @@ class TopicPublisher(Protocol):
     async def start(self) -> None: ...
 
     def add(self, payload: bytes, fields: MessageFields | None, done: Done | None, *, awaited: bool = False) -> None:
-        """`awaited`: somebody waits for this one, so it does not wait for others to share an entry with."""
+        """`awaited`: a caller waits for this message, so it does not wait for others to share its entry."""
         ...
 
     def cutting(self, *, numbered: bool = False) -> BatchingPlan | None:
-        """How messages for `add_sheaf`, or with numbers of their own for `add_sheaves`, are cut now; None: they are
-        added one by one.
+        """How to split messages for `add_sheaf`, or with numbers of their own for `add_sheaves`. None: the caller adds
+        messages one by one.
         """
         ...
 
     def add_sheaf(self, sheaf: PrebuiltBatch) -> bool:
-        """As `add`, for many. False: it does not hold good any more, and nothing of it was taken."""
+        """As `add`, for a prebuilt batch. False: the batch is no longer valid, and no message was taken."""
         ...
 
     def add_sheaves(self, sheaves: Sequence[PrebuiltBatch]) -> bool:
-        """As `add_sheaf`, for several whose sender gave them their numbers: all of them, or none."""
+        """As `add_sheaf`, for several batches numbered by their sender: takes all of them, or none."""
         ...
 
     def refused(self, done: Done | None, error: MagnetarError) -> None: ...

@@ -1,9 +1,9 @@
 # long: one actor between its batches, what is pending, its connection and its producer; each call is a few lines
-"""Publishing to one topic or one partition: batches are gathered, closed, written, answered, in one order.
+"""Publishes to one topic or one partition: gathers, closes and writes batches, and processes receipts, in one order.
 
-What is added is stored once and in order or its sender hears why not: after a loss everything unanswered is written
-again on the next attachment, before anything newer. A message nobody answered within the send timeout is given up as
-`TimedOut`: it may be stored. Runs on the loop; only `start`, `flush` and `close` wait.
+Every added message is stored once and in order, or its sender receives an error. After a connection loss every entry
+without a receipt is written again on the next attachment, before newer entries. A message without a receipt within the
+send timeout fails with `TimedOut`: it may be stored. Runs on the loop; only `start`, `flush` and `close` wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = get("client.publisher")
 
 
 class Publisher:
-    """Keeps the `ProducerSink` contract."""
+    """Satisfies the `TopicPublisher` and `ProducerListener` contracts."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Publisher:
         self.name = opening.name
         self.id = lookup.pool.next_id()
         self.counters = Counters()
-        self.error: MagnetarError | None = None  # why nothing more is taken
+        self.error: MagnetarError | None = None  # set once no more messages are accepted
         self._outcomes = SendResults(self.counters, partition)
         self.next_sequence = -1 if opening.initial_sequence_id is None else opening.initial_sequence_id
-        self.last_sequence = self.next_sequence - 1 if self.next_sequence >= 0 else -1  # stored, for sure
+        self.last_sequence = self.next_sequence - 1 if self.next_sequence >= 0 else -1  # the highest with a receipt
         self._runtime = lookup.pool.runtime
         self._loop = asyncio.get_running_loop()
         self._budget = budget
@@ -62,7 +62,7 @@ class Publisher:
         self._attached = Reconnector(lookup, topic, self._open, ended=self._end, fatal=producer_fatal)
         self._stamp = Stamp(self.id, b"", None, opening.compression, MESSAGE_BYTES_MAX)
         self._topic_epoch: int | None = None
-        self._ready: Connection | None = None  # attached, and allowed to write
+        self._ready: Connection | None = None  # set while attached and allowed to write
         self._pending = Pending()
         batching = opening.batching
         self._messages_max = 0 if batching is None else batching.messages_max
@@ -79,7 +79,7 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """Entries without an answer, and messages that are not an entry yet."""
+        """Entries without a receipt, and messages that are not part of an entry yet."""
         return len(self._pending) + len(self._gathering)
 
     async def start(self) -> None:
@@ -88,8 +88,8 @@ class Publisher:
     # Sending
 
     def add(self, payload: bytes, fields: MessageFields | None, done: Done | None, *, awaited: bool = False) -> None:
-        """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
-        cannot be taken at all.
+        """Take a message for which the caller took room in the memory limit. If the message is refused, `add` gives the
+        room back and raises.
         """
         size = len(payload)
         if self.error is not None:
@@ -127,7 +127,7 @@ class Publisher:
         now, deadline = self._runtime.wall(), self._runtime.monotonic() + self.opening.send_timeout_s
         try:
             ops = [sheaf.op(self._stamp, now, deadline) for sheaf in sheaves]
-        except LimitExceeded:  # one is too large: told to whoever adds it alone
+        except LimitExceeded:  # one message is too large: its error goes to the caller that adds it alone
             return False
         for op in ops:
             self.counters.took(op.count, op.size)
@@ -137,18 +137,18 @@ class Publisher:
         return True
 
     def hurry(self, *, awaited: bool = False) -> None:
-        """What would go out in the next turn of the loop goes out in this one: nobody else will add to it."""
+        """Write in this turn of the loop, and not in the next one: no other sender adds to the open batches."""
         if self._eager and not len(self._pending) and len(self._gathering) and self._ready is not None:
             self._close_batches()
         if self._ready is not None:
             self._ready.flush()
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
-        """A message that `add` did not take, whose sender is not there to hear it."""
+        """Report a message that `add` refused and whose sender no longer waits."""
         self._outcomes.refused([] if done is None else [(0, done)], 1, error)
 
     async def flush(self) -> None:
-        """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
+        """Wait until every added message is stored or has failed. Raises the first error without a callback."""
         self._close_batches()
         newest = self._pending.newest
         if newest is not None:
@@ -156,7 +156,7 @@ class Publisher:
         self._outcomes.raise_unreported()
 
     async def close(self, *, flush: bool = True) -> None:
-        """Stop taking messages; wait for what is pending, or give it up; leave the broker."""
+        """Stop accepting messages, wait for the pending ones or give them up, and close at the broker."""
         first = self.error is None
         if first and flush:
             self.error = Closed("the producer is closed", topic=self.topic)
@@ -172,13 +172,13 @@ class Publisher:
                 connection.detach_producer(self.id)
                 await leave(connection, self.id, timeout_s=self.opening.operation_timeout_s, topic=self.topic)
 
-    # Sink
+    # Callbacks of the connection
 
     def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
         try:
             op = self._pending.answered(sequence)
         except MagnetarError as error:
-            log.error("receipt out of order", topic=self.topic, why=error)
+            log.error("receipt_out_of_order", topic=self.topic, why=error)
             if self._ready is not None:
                 self._ready.abort(error)
             return
@@ -193,17 +193,17 @@ class Publisher:
             self._close_batches()
 
     def send_error(self, sequence: int, error: MagnetarError) -> None:
-        log.warning("send refused", topic=self.topic, sequence=sequence, why=error)
+        log.warning("send_refused", topic=self.topic, sequence=sequence, why=error)
         if error.wire_code == pb.ChecksumError or isinstance(error, Sealed | Fenced):
             if isinstance(error, Sealed | Fenced) and self.error is None:
                 self._close_batches()
-                self.error = error  # whatever else is on its way gets an answer of its own
+                self.error = error  # every other entry in flight gets its own answer
             found = self._pending.refused(sequence)
             refused = next((op for op in found if op.sequence <= sequence <= op.highest), None)
-            # Refused now, but written before on a connection that was lost: that one may be stored.
+            # Refused now, but written before on a connection that was lost: the earlier write may be stored.
             self._fail(found, error if refused is None or refused.writes <= 0 else unsure(refused, error))
         elif self._ready is not None:
-            self._ready.abort(ConnectionLost(f"begin again after a refused send: {error}", topic=self.topic))
+            self._ready.abort(ConnectionLost(f"reconnecting after a refused send: {error}", topic=self.topic))
 
     def closed_by_broker(self, url: str) -> None:
         self._ready = None
@@ -240,7 +240,7 @@ class Publisher:
         if self._attached.connection is connection:
             self._opened(connection, reply.producer_success)
         else:
-            disown(connection, self.id)  # lost, moved or left since
+            disown(connection, self.id)  # lost, moved or closed during the request
 
     def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
         self.name = told.producer_name
@@ -260,7 +260,7 @@ class Publisher:
             self._bytes_max = min(self.opening.batching.bytes_max, connection.max_message_size)
         if self._attached.attempts > 1:
             self.counters.reattached += 1
-            log.info("reattached", topic=self.topic, producer=self.name, pending=len(self._pending))
+            log.info("producer_reattached", topic=self.topic, producer=self.name, pending=len(self._pending))
         self._ready = connection
         self._pending.rewind()
         self._write()
@@ -278,13 +278,13 @@ class Publisher:
         return self._gathering.open(fields, self._runtime.monotonic())
 
     def _turn_over(self) -> None:
-        """All senders of this turn of the loop have had their say: out with it, without another turn."""
+        """All senders of this turn of the loop have added their messages: write now, in this turn."""
         self._close_batches()
         if self._ready is not None:
             self._ready.flush()
 
     def _close_batches(self) -> None:
-        """All of them: what a batch of another key waits for must not be overtaken."""
+        """Close all batches: a message of another key must not overtake the one that closes."""
         if self._closing_soon is not None:
             self._closing_soon.cancel()
             self._closing_soon = None
@@ -300,7 +300,7 @@ class Publisher:
         size = sum(map(len, batch.payloads))
         try:
             first, highest, frame = batch.close(self._stamp, self.next_sequence, self._runtime.wall())
-        except LimitExceeded as error:  # one message whose metadata makes it too large
+        except LimitExceeded as error:  # a single message whose metadata exceeds the limit
             self._budget.give(size, len(batch))
             self._outcomes.refused(batch.dones, len(batch), error)
             return
@@ -343,7 +343,7 @@ class Publisher:
             self._push(op)
         self._write()
         if alone and self._ready is not None:
-            self._ready.flush()  # those behind it may share a write; this one would only wait for them
+            self._ready.flush()  # later messages may share a write; delaying this one would not help it
         if self._batch_closed is not None:
             self._batch_closed()
 
@@ -384,10 +384,10 @@ class Publisher:
             )
             self._fail([op], error)
         if found:
-            log.warning("sends timed out", topic=self.topic, entries=len(found))
+            log.warning("sends_timed_out", topic=self.topic, entries=len(found))
         self._watch_expiry()
 
-    # Telling
+    # Failures
 
     def _fail(self, ops: list[PendingSend], error: MagnetarError) -> None:
         for op in ops:
@@ -395,7 +395,7 @@ class Publisher:
             self._outcomes.failed(op, error)
 
     def _end(self, error: MagnetarError) -> None:
-        """The broker will never take this producer again."""
+        """The broker finally refuses this producer."""
         self.error = self.error or error
         self._ready = None
         self._give_up(error)

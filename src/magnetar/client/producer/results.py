@@ -1,6 +1,7 @@
-"""What became of messages: told once to whoever asked, counted, and kept for `flush` where nobody did.
+"""Delivers the result of each message exactly once: to its callback, or to `flush` if it has none. Counts failures.
 
-Told in the order of storing. Callbacks are the user's: one that raises is logged and does not stop the others.
+Results are delivered in the order of storing. Callbacks are user code: an exception is logged and does not stop the
+others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = get("client.outcomes")
 
 class SendResults:
     def __init__(self, counters: Counters, partition: int) -> None:
-        self.unreported: MagnetarError | None = None  # the first failure of a message that nobody asked about
+        self.unreported: MagnetarError | None = None  # the first failure of a message without a callback
         self._counters = counters
         self._partition = partition
         self._flushers: list[tuple[PendingSend, asyncio.Future[None]]] = []
@@ -44,7 +45,7 @@ class SendResults:
             self._wake()
 
     def refused(self, dones: list[tuple[int, Done]], count: int, error: MagnetarError) -> None:
-        """Messages that never became an entry."""
+        """Fail messages that never became an entry."""
         self._counters.errors += count
         for _, done in dones:
             tell(done, None, error)
@@ -72,8 +73,10 @@ class SendResults:
 
 
 def unsure(op: PendingSend, error: MagnetarError) -> MagnetarError:
-    """Why an entry was given up that was written and may be stored."""
-    reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
+    """The error for an entry that was given up after it was written: it may be stored."""
+    reason = ConnectionLost(
+        f"no receipt before the producer gave up, the message may be stored: {error}", sequence=op.sequence
+    )
     reason.__cause__ = error
     return reason
 
@@ -81,5 +84,5 @@ def unsure(op: PendingSend, error: MagnetarError) -> MagnetarError:
 def tell(done: Done, found: MessageId | None, error: MagnetarError | None) -> None:
     try:
         done(found, error)
-    except Exception as raised:  # the user's code, in the middle of ours
-        log.crashed("callback failed", raised)
+    except Exception as raised:  # from user code, within ours
+        log.crashed("callback_crashed", raised)

@@ -1,12 +1,12 @@
-"""Which partition, or which segment, a message goes to. Decides only.
+"""Chooses the partition or segment of a message. Pure decisions.
 
-Partitions: a message with a key goes where its key's hash says, whatever the mode, so that one key stays in order;
-hashes are those of Java's client (`java`, the default there too) or Murmur3. Without a key messages go round the
-partitions, a batch at a time, or all to one. A function of the user's own replaces all of this.
+Partitions: the hash of its key chooses the partition of a message, in every mode, so that messages of one key stay in
+order. The hash is that of Java's client (`java`, also the default there) or Murmur3. Messages without a key go to the
+partitions in turn, one batch each, or all to one partition. A function of the user replaces all of this.
 
-Segments: a message is given a `KeyRoute` once, and keeps it however often its segment is split or merged. What is
-hashed is what the owner hashes in the entry (H-E12): the ordering key, else the key, else, where resends must be
-recognised, producer and sequence id (H-E5).
+Segments: a message gets a `KeyRoute` once and keeps it across splits and merges of its segment. The client hashes the
+same bytes that the owner hashes in the entry (H-E12): the ordering key, else the key, else, if resends must be
+recognised, the producer and sequence id (H-E5).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Hashing = Literal["java", "murmur3"]
 Routing = Literal["round_robin", "single"]
 Chooser = Callable[[str | None, int], int]  # (key, partitions) -> partition
 
-_M1 = re.compile(r"Pulsar Server5\.0\.0-M1\b")  # the version that a broker of that release tells
+_M1 = re.compile(r"Pulsar Server5\.0\.0-M1\b")  # the version string of a broker of that release
 
 
 class Router:
-    """`key` is text, or the base64 of a key of bytes, as Java hashes it. `advance` says that a batch was closed: the
-    next messages without a key go elsewhere. `start` is where they begin, drawn by chance: many producers must not
-    all begin with the first partition.
+    """`key` is text, or the base64 of a key of bytes, as Java hashes it. `advance` is called when a batch was closed:
+    the next messages without a key go to the next partition. `start` is the random first partition: with a fixed one,
+    many producers would all begin with the same partition.
     """
 
     def __init__(self, routing: Routing | Chooser, hashing: Hashing, start: int) -> None:
         if isinstance(routing, str) and routing not in ("round_robin", "single"):
-            raise Misuse("routing is round_robin, single or a function", routing=routing)
+            raise Misuse("routing must be round_robin, single or a function", routing=routing)
         if hashing not in ("java", "murmur3"):
-            raise Misuse("hashing is java or murmur3", hashing=hashing)
+            raise Misuse("hashing must be java or murmur3", hashing=hashing)
         self._chooser = None if isinstance(routing, str) else routing
         self._round = routing == "round_robin"
         self._murmur = hashing == "murmur3"
@@ -50,7 +50,9 @@ class Router:
         if self._chooser is not None:
             chosen = self._chooser(key, partitions)
             if not 0 <= chosen < partitions:
-                raise Misuse("the router chose a partition that does not exist", chosen=chosen, partitions=partitions)
+                raise Misuse(
+                    "the routing function must return an existing partition", chosen=chosen, partitions=partitions
+                )
             return chosen
         if key is None:
             return self._at % partitions
@@ -62,8 +64,8 @@ class Router:
 
 
 class KeyRoute(NamedTuple):
-    """Where a message belongs, for ever: `slot` among the ranges of segments, `hash` (32 bits) among the partitions of
-    a plain topic.
+    """The permanent route of a message: `slot` places it in the ranges of segments, `hash` (32 bits) in the partitions
+    of a plain topic.
     """
 
     slot: int
@@ -71,9 +73,9 @@ class KeyRoute(NamedTuple):
 
 
 class SegmentRouter:
-    """Routes of one producer's messages. `pinned` is the topic's generation of routing. With `deduplicated` messages
-    without a key are spread by producer and sequence id, so that a resend lands where the first one did; without, they
-    go round the active segments, one batch at a time: `advance` says that a batch was closed.
+    """Routes the messages of one producer. `pinned` is the topic's generation of routing. With `deduplicated`, messages
+    without a key are distributed by producer and sequence id, so that a resend reaches the same segment. Otherwise they
+    go to the active segments in turn, one batch each: `advance` is called when a batch was closed.
     """
 
     def __init__(
@@ -86,11 +88,11 @@ class SegmentRouter:
         start: int = 0,
     ) -> None:
         if hashing not in ("java", "murmur3"):
-            raise Misuse("hashing is java or murmur3", hashing=hashing)
+            raise Misuse("hashing must be java or murmur3", hashing=hashing)
         if deduplicated and not producer:
-            raise Misuse("deduplication goes by the name of the producer: it has none yet")
+            raise Misuse("deduplication requires a producer name: attach the producer first")
         self.pinned = pinned
-        self._known: dict[str, KeyRoute] = {}  # of keys of text that came before
+        self._known: dict[str, KeyRoute] = {}  # by text key
         self._producer = utf8(producer)
         self._deduplicated = deduplicated
         self._java = hashing == "java"
@@ -98,13 +100,14 @@ class SegmentRouter:
         self._spread = start
 
     def repin(self, pinned: generations.Routing) -> None:
-        """The topic's routing as it is known now: pinned by the first producer, who may be another one."""
+        """Set the topic's current routing. The first producer of the topic, possibly another client, pinned it."""
         if pinned is not self.pinned:
             self.pinned = pinned
             self._known.clear()
 
     def route(self, fields: MessageFields | None, sequence: int, layout: Layout) -> KeyRoute:
-        """`layout` matters only for messages that go round. `sequence` is the one the message will be sent with."""
+        """`layout` matters only for messages without a key. `sequence` is the one that the message will be sent
+        with."""
         if fields is not None and fields.key is not None and fields.ordering_key is None and not fields.key_base64:
             known = self._known.get(fields.key)
             return known if known is not None else self._first(fields.key)
@@ -121,7 +124,7 @@ class SegmentRouter:
         self._at += 1
 
     def _first(self, text: str) -> KeyRoute:
-        """Of a key of text that is new, or was forgotten for want of room."""
+        """The route of a text key that is new, or that the bounded cache dropped."""
         found = KeyRoute(generations.segment_hash(text, self.pinned), self._hash(text))
         if len(text) <= CACHED_KEY_CHARS_MAX:
             if len(self._known) >= ROUTES_CACHED_MAX:
@@ -130,20 +133,20 @@ class SegmentRouter:
         return found
 
     def _hash(self, text: str) -> int:
-        """As routers of partitions do: the key as the wire carries it, and never the ordering key."""
+        """Hashes as partition routers do: the key as the wire carries it, and never the ordering key."""
         return java_string_hash(text) if self._java else murmur3(utf8(text))
 
     def _round(self, layout: Layout) -> KeyRoute:
         active = layout.active
         if not active:
-            raise Misuse("the topic has no segments: it was deleted")
+            raise Misuse("the topic was deleted: it has no segments")
         chosen = active[self._at % len(active)].range
-        self._spread = self._spread * 31 + 17 & 0xFFFF  # over the whole segment: a split shares what waits
+        self._spread = self._spread * 31 + 17 & 0xFFFF  # over the whole segment: a split divides pending messages
         return KeyRoute(chosen.start + self._spread % len(chosen), self._at)
 
 
 def routing_key(fields: MessageFields) -> bytes | None:
-    """The bytes that are hashed: those that `wire.entry` finds in the entry."""
+    """The bytes to hash: the same that `wire.entry` finds in the entry."""
     if fields.ordering_key is not None:
         return fields.ordering_key
     if fields.key is None:
@@ -152,15 +155,15 @@ def routing_key(fields: MessageFields) -> bytes | None:
 
 
 def partitions_of(layout: Layout) -> int:
-    """How many plain topics the layout is made of; 0 if it has segments of its own, which take keys by range."""
+    """The number of plain topics of the layout; 0 if it has segments of its own, which take keys by range."""
     return len(layout.active) if layout.active and all(one.legacy_topic for one in layout.active) else 0
 
 
 def learned(extension: str | None, server_version: str) -> generations.Routing:
-    """The topic's routing: what our own brokers say of it, else what clients of that server's release do (H-E12)."""
+    """The topic's routing: as Magnetar's brokers declare it, else as clients of that server's release do it (H-E12)."""
     if extension is not None:
         try:
             return generations.Routing(extension)
         except ValueError:
-            raise Misuse("the broker names a routing that this client does not know", routing=extension) from None
+            raise Misuse("the broker uses a routing that this client does not support", routing=extension) from None
     return generations.Routing.LOW16 if _M1.match(server_version) else generations.DEFAULT

@@ -1,3 +1,3 @@
 """Publishing to scalable topics: one queue for each active segment, resent in order after every reshape. Queues and
-schedules are pure; writers own the connection.
+schedules make decisions without I/O; writers own the connections.
 """

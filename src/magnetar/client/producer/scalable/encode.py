@@ -1,7 +1,7 @@
-"""Entries of a lane as the frames that carry them. Decides only.
+"""Encodes the entries of a segment queue as frames. Pure decisions.
 
-Messages of one lane have the numbers of the whole producer, so those in a batch need not follow each other: then each
-says its own.
+Sequence numbers count over the whole producer, so the messages of one segment may have gaps between them. Each message
+of such a batch then carries its own number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from magnetar.client.producer.scalable.segment_queue import QueuedEntry
 
 
 class EncodedEntry:
-    """The frames of an entry, each of which gets an answer. `first` is where the first of several was stored."""
+    """The frames of an entry; the broker answers each. `first` is the position of the first frame of several."""
 
     __slots__ = ("first", "frames")
 
@@ -22,7 +22,7 @@ class EncodedEntry:
 
 
 def pack(entry: QueuedEntry, stamp: Stamp, publish_time: int, *, chunking: bool) -> EncodedEntry:
-    """`LimitExceeded` if the broker would not take it."""
+    """`LimitExceeded` if the entry exceeds the broker's limit."""
     columns = entry.columns
     if columns is not None and len(columns) > 1:
         batch = Batch(0.0)
@@ -54,12 +54,12 @@ def _packed_batch(
 
 
 def simple_size(payload: bytes, fields: MessageFields | None) -> int:
-    """As `wire_size`, of a message that has nothing but a key of text."""
+    """As `wire_size`, for a message that has at most a text key."""
     return len(payload) + 16 if fields is None or fields.key is None else len(payload) + 16 + len(fields.key)
 
 
 def wire_size(payload: bytes, fields: MessageFields | None) -> int:
-    """About what a message takes in an entry."""
+    """The approximate size of a message in an entry."""
     size = len(payload) + 16
     if fields is not None:
         if fields.key is not None:

@@ -1,10 +1,11 @@
-"""One batch for each entry bucket (PIP-486): messages that wait in a lane are put in the order of their buckets before
-entries are cut.
+"""Sorts the waiting messages of a segment queue by entry bucket before they are split into entries, so that each batch
+has messages of one bucket (PIP-486).
 
-Only whole keys change places, and only before anything of them was written: places and numbers are given out anew among
-the same messages, so that both still grow in the lane and a batch has numbers of its own, which the owner can compare
-(H-E4). Numbers that a sender gave stay, and so does what was written before: such a batch may hold several buckets, and
-its stamp says so. Messages without a key go into one bucket, the next one each time. Decides only.
+All messages of a key move together, and only before any of them was written. Places and numbers are reassigned among
+the same messages, so that both still increase in the queue and the owner can compare the numbers of a batch (H-E4).
+Numbers given by a sender do not change, nor do messages that were written before. Such a batch may contain several
+buckets; its hash range covers them. Messages without a key go into one bucket, a different one each time. Pure
+decisions.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from magnetar.client.producer.router import KeyRoute, routing_key
 if TYPE_CHECKING:
     from magnetar.client.producer.scalable.queued_messages import Columns, QueuedMessage
 
-_SHARE = 0.8  # of an entry, on average: then few buckets overflow into a second, small one
-_SPREAD = 40503  # odd: numbers that follow each other land far apart
+_SHARE = 0.8  # average fill of an entry, so that few buckets overflow into a second, small entry
+_SPREAD = 40503  # odd: consecutive numbers land far apart
 
 
 class BucketSorter:
-    """Of one lane. `splits`: the first hashes of its segment's buckets but the first."""
+    """Sorts one segment queue. `splits`: the first hash of each bucket of the segment except the first."""
 
     __slots__ = ("_arranged", "_bounds", "_splits", "_turn")
 
     def __init__(self, splits: tuple[int, ...]) -> None:
         self._splits = splits
-        self._arranged = -1  # the place up to which the lane is in order
-        self._bounds: dict[int, tuple[int, int]] = {}  # of what was put in order last: the hashes of each bucket
+        self._arranged = -1  # the queue is sorted up to this place
+        self._bounds: dict[int, tuple[int, int]] = {}  # hash range of each bucket in the last sorted part
         self._turn = 0
 
     @property
     def room(self) -> float:
-        """How many entries may be filled before they are cut: less than one for each, as no two get the same share."""
+        """The number of entries to fill before writing: less than one per bucket, because buckets fill unevenly."""
         return max(min(len(self._splits) + 1, BUCKETS_FILLED_MAX) * _SHARE, 1.0)
 
     def arrange(self, queue: deque[QueuedMessage], *, mark: int, messages_max: int) -> None:
-        """Before an entry is cut from the head of the queue."""
+        """Sort the head of the queue, before an entry is taken from it."""
         if queue[0].place <= self._arranged or messages_max == 1:
             return
         hashes: dict[int, list[int]] = {}
@@ -57,7 +58,7 @@ class BucketSorter:
             if fields is None:
                 bucket = keyless
             else:
-                # Numbers that were given stay, and nothing waits for a deadline much later than its own.
+                # Numbers given by the sender do not move, and no message waits for one with a much later deadline.
                 hash = hash_of(message)
                 bucket = bisect_right(splits, hash) if hash >= 0 else keyless
                 if fields.sequence >= 0:
@@ -79,7 +80,7 @@ class BucketSorter:
                 self._reorder(queue, window, [one for bucket in sorted(buckets) for one in buckets[bucket]])
 
     def bucket_of(self, fields: MessageFields | None, route: KeyRoute) -> int:
-        """Where a message goes that is gathered in columns."""
+        """The bucket of a message that is gathered in columns."""
         hash = place_of(fields, route)
         return bisect_right(self._splits, hash) if hash >= 0 else self._turn % (len(self._splits) + 1)
 
@@ -88,7 +89,7 @@ class BucketSorter:
         self._turn += 1
 
     def stamp_of(self, columns: Columns) -> tuple[int, int]:
-        """The lowest and the highest hash of a batch of one bucket."""
+        """The lowest and highest hash of a batch of one bucket."""
         places = zip(columns.fields, columns.routes, strict=True)
         hashes = [hash for fields, route in places if (hash := place_of(fields, route)) >= 0]
         if hashes:
@@ -97,7 +98,7 @@ class BucketSorter:
         return start, start
 
     def stamp(self, messages: Sequence[QueuedMessage]) -> tuple[int, int]:
-        """The lowest and the highest hash of a batch, or of what was put in order with it."""
+        """The lowest and highest hash of a batch, or of the bucket that was sorted with it."""
         first = messages[0]
         bucket = first.group if type(first.group) is int else -1
         if messages[-1].place <= self._arranged and bucket in self._bounds:
@@ -110,7 +111,7 @@ class BucketSorter:
         return (0, 0) if bucket == 0 else anywhere(first.sequence)
 
     def _reorder(self, queue: deque[QueuedMessage], window: list[QueuedMessage], ordered: list[QueuedMessage]) -> None:
-        """The head of the queue in another order; places and numbers still grow."""
+        """Replace the head of the queue by the same messages in another order; places and numbers still increase."""
         numbers = [(message.place, message.sequence) for message in window]
         for message, (place, sequence) in zip(ordered, numbers, strict=True):
             message.place, message.sequence = place, sequence
@@ -119,13 +120,13 @@ class BucketSorter:
 
 
 def anywhere(sequence: int) -> tuple[int, int]:
-    """The stamp of a batch without keys, from its first number."""
+    """The hash range of a batch without keys, derived from its first number."""
     spread = sequence * _SPREAD % SLOTS
     return spread, spread
 
 
 def hash_of(message: QueuedMessage) -> int:
-    """A message's place among the buckets of its segment; -1: it has no key."""
+    """The hash of a message for the buckets of its segment; -1: it has no key."""
     return place_of(message.fields, message.route)
 
 

@@ -1,10 +1,10 @@
-"""Publishing to a scalable topic: every active segment has a lane, and a key stays in order whatever is reshaped.
+"""Publishes to a scalable topic: each active segment has a queue, and each key stays in order across splits and merges.
 
-The actor around `lanes`: it follows the layout (`layout_watch`), attaches to owners (`segment`), has written what may
-be written (`send_rounds`), tells what became of messages. To its producer it looks like the `Publisher` of one plain
-topic. All segments are attached before the first message is taken, since numbers go on from the highest that any owner
-knows. A message without an answer by its deadline is told as `TimedOut`, which may be stored, or `NotReady`, which is
-not; never both, never twice.
+This is the actor around `segment_queues`: it follows the layout (`layout_watch`), attaches to owners
+(`segment_writer`), writes what the queues release (`send_rounds`) and reports results. To its producer it looks like
+the `Publisher` of one plain topic. It attaches to all segments before it takes the first message, because numbers
+continue from the highest one that any owner knows. A message without an answer at its deadline fails once: with
+`TimedOut` if it may be stored, with `NotReady` if it is not.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ log = get("client.scalable")
 
 
 class ScalablePublisher:
-    """Keeps the contracts of `Outlet`, towards its producer, of `Port`, towards its segments, and of `Hearing`."""
+    """Satisfies `TopicPublisher` for its producer, `SegmentListener` for its segments, and `SendListener`."""
 
     def __init__(self, lookup: Lookup, topic: str, opening: ProducerConfig, budget: MemoryLimit) -> None:
         self.topic = topic
         self.opening = opening
         self.counters = Counters()
-        self.error: MagnetarError | None = None  # why nothing more is taken
+        self.error: MagnetarError | None = None  # set once no more messages are accepted
         self.topic_epoch: int | None = None
         self._lookup = lookup
         self._runtime = lookup.pool.runtime
@@ -67,7 +67,7 @@ class ScalablePublisher:
         chance = self._runtime.rng("client.names")
         self.name = opening.name or f"magnetar-{chance.getrandbits(40):010x}"
         first = opening.initial_sequence_id
-        self.last_sequence = -1 if first is None else first - 1  # stored, for sure
+        self.last_sequence = -1 if first is None else first - 1  # the highest with a receipt
         self._budget = budget
         self._patience_s = opening.send_timeout_s if opening.send_timeout_s > 0 else math.inf
         batching = opening.batching
@@ -88,7 +88,7 @@ class ScalablePublisher:
         self._leaving: dict[asyncio.Task[None], None] = {}
         self._owner = Owner(f"scalable {topic}", self._crashed)
 
-    # What its producer sees
+    # Called by its producer
 
     @property
     def attached(self) -> bool:
@@ -96,17 +96,17 @@ class ScalablePublisher:
 
     @property
     def pending(self) -> int:
-        """Messages without an outcome."""
+        """The number of messages without a result."""
         return self._lanes.messages
 
     @property
     def segments(self) -> list[int]:
-        """The active segments it writes to, by range."""
+        """The active segments to which it writes, by range."""
         layout = self._lanes.layout
         return [] if layout is None else [segment.id for segment in layout.active]
 
     async def start(self) -> None:
-        """Learn the layout and attach to every active segment."""
+        """Fetch the layout and attach to every active segment."""
         timeout_s = self.opening.operation_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
@@ -117,18 +117,20 @@ class ScalablePublisher:
             await self._closed(error)
             raise error from None
         except BaseException as error:
-            await self._closed(error if isinstance(error, MagnetarError) else Closed("the producer was given up"))
+            await self._closed(
+                error if isinstance(error, MagnetarError) else Closed("the producer start was cancelled")
+            )
             raise
 
     def add(self, payload: bytes, fields: MessageFields | None, done: Done | None, *, awaited: bool = False) -> None:
-        """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
-        cannot be taken at all.
+        """Take a message for which the caller took room in the memory limit. If the message is refused, `add` gives the
+        room back and raises.
         """
         lanes, router = self._lanes, self._router
         layout = lanes.layout
         if self.error is not None or layout is None or router is None:
             self._budget.give(len(payload), 1)
-            raise self.error or NotReady("the producer has not begun", topic=self.topic)
+            raise self.error or NotReady("the producer is not attached yet: wait for its start", topic=self.topic)
         now = self._runtime.monotonic()
         if not self._gathers or (fields is not None and not fields.simple):
             self._add(payload, fields, done, None, now, awaited=awaited)
@@ -160,7 +162,7 @@ class ScalablePublisher:
         *,
         awaited: bool,
     ) -> None:
-        """A message that waits as an object of its own."""
+        """Add a message as an object of its own."""
         lanes, router = self._lanes, self._router
         assert lanes.layout is not None
         assert router is not None
@@ -190,7 +192,7 @@ class ScalablePublisher:
             self._rounds.act(due, lane.segment)
 
     def cutting(self, *, numbered: bool = False) -> BatchingPlan | None:
-        """A producer with a name may come back with numbers of its own, and batches by key are cut by key."""
+        """A named producer may resend with its own numbers, and keys split batches by key, so both return None."""
         layout, router = self._lanes.layout, self._router
         if layout is None or router is None or not self._batches or self._by_key:
             return None
@@ -218,23 +220,23 @@ class ScalablePublisher:
         return True
 
     def hurry(self, *, awaited: bool = False) -> None:
-        """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of
-        it, or for the room that it takes.
+        """Write now, and not in the next turn of the loop. `awaited`: a caller waits for all gathered messages, or for
+        the room that they take.
         """
         self._rounds.hurry(awaited=awaited)
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
-        """A message that `add` did not take, whose sender is not there to hear it."""
+        """Report a message that `add` refused and whose sender no longer waits."""
         self._fates.refused(done, error)
 
     async def flush(self) -> None:
-        """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
+        """Wait until every added message is stored or has failed. Raises the first error without a callback."""
         for segment in list(self._writers):
             self._rounds.write(segment)
         await self._fates.until_over(self._lanes.places, self._lanes.messages)
 
     async def close(self, *, flush: bool = True) -> None:
-        """Stop taking messages; wait for what is pending, or give it up; leave the brokers."""
+        """Stop accepting messages, wait for the pending ones or give them up, and close at the brokers."""
         closed = Closed("the producer is closed", topic=self.topic)
         if flush:
             self.error = self.error or closed
@@ -245,7 +247,7 @@ class ScalablePublisher:
             self.error = self.error or closed
             await self._closed(Closed("the producer was closed before the message was stored", topic=self.topic))
 
-    # What segments say
+    # Callbacks of segments
 
     def opened(self, segment: SegmentId, last_sequence: int) -> None:
         writer = self._writers.get(segment)
@@ -277,7 +279,7 @@ class ScalablePublisher:
         try:
             stored = self._lanes.stored(segment, sequence)
         except MagnetarError as error:
-            log.error("receipt out of order", topic=self.topic, segment=segment, why=error)
+            log.error("receipt_out_of_order", topic=self.topic, segment=segment, why=error)
             self._writers[segment].abort(error)
             return
         if stored is None or lane is None:
@@ -298,15 +300,15 @@ class ScalablePublisher:
                 self._pace.lost(segment)
 
     def failed(self, error: MagnetarError) -> None:
-        """The topic is gone, or another producer has taken over: whatever is left gets its outcome."""
+        """The topic was deleted, or another producer fenced this one: every pending message gets its result."""
         self.error = self.error or error
         if not self._begun.done():
             self._begun.set_exception(error)
-            self._begun.exception()  # whoever waits hears it
-        log.warning("producer ended", topic=self.topic, why=error)
+            self._begun.exception()  # `start` raises it
+        log.warning("producer_ended", topic=self.topic, why=error)
         self._apply(self._lanes.ended(error))
 
-    # What is heard of writing
+    # Callbacks of writing
 
     def packed(self) -> None:
         self.counters.entries += 1
@@ -318,12 +320,12 @@ class ScalablePublisher:
         if self._router is not None:
             self._router.advance()
 
-    # Inside
+    # Internal
 
     def _shown(self, seen: LayoutView) -> None:
         if self._router is None:
             start = self._runtime.rng("client.router").randrange(1 << 31)
-            named = bool(self.opening.name)  # such a producer may come back and send again
+            named = bool(self.opening.name)  # a named producer may return and resend
             self._router = SegmentRouter(seen.routing, producer=self.name, deduplicated=named, start=start)
         self._router.repin(seen.routing)
         self._apply(self._lanes.handle(LayoutAdvanced(seen.layout)))
@@ -338,7 +340,7 @@ class ScalablePublisher:
                 case DrainSegment(segment=segment):
                     self._writers[segment].settle()
                 case ReattachSegment(segment=segment):
-                    self._writers[segment].abort(ConnectionLost("begin again after a refused send", topic=self.topic))
+                    self._writers[segment].abort(ConnectionLost("reconnecting after a refused send", topic=self.topic))
                 case DropSegment(segment=segment):
                     self._drop(segment)
                 case RefreshLayout(above=above):
@@ -377,11 +379,11 @@ class ScalablePublisher:
     def _expire(self) -> None:
         gone = self._lanes.expired(self._runtime.monotonic())
         if gone:
-            log.warning("sends timed out", topic=self.topic, messages=len(gone))
+            log.warning("sends_timed_out", topic=self.topic, messages=len(gone))
         self._apply(gone)
         self._watch_expiry()
 
-    # Leaving
+    # Closing
 
     async def _closed(self, error: MagnetarError) -> None:
         self.error = self.error or error
@@ -395,4 +397,4 @@ class ScalablePublisher:
         await self._owner.close()
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("scalable producer failed", error, topic=self.topic)
+        log.crashed("scalable_producer_crashed", error, topic=self.topic)

@@ -1,8 +1,8 @@
-"""What a producer has on its way to segments: one message, or many that came one after the other, in columns.
+"""A producer's pending messages for segments: single message objects, or consecutive messages in columns.
 
-A message is an object where something may become of it alone. Most messages only wait a moment for the others of their
-batch: for these there are columns, which cost a few appends each and nothing that the garbage collector walks. Columns
-come apart into messages as soon as one of them has to be told from the others. Decides only.
+A message is an object where its own result matters. Most messages only wait briefly for the others of their batch. They
+are kept in columns, which cost a few appends per message and create no objects for the garbage collector to traverse.
+Columns are converted to message objects as soon as one message must be handled separately. Pure decisions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from magnetar.client.producer.router import KeyRoute
 
 
 class SendStatus(Enum):
-    LIVE = auto()  # no outcome yet
-    STORED = auto()  # a receipt came
+    LIVE = auto()  # no result yet
+    STORED = auto()  # receipt received
     UNKNOWN = auto()  # given up, and it may be stored
-    FAILED = auto()  # given up, and it is not stored, for sure
+    FAILED = auto()  # given up, and it is certainly not stored
 
 
 class QueuedMessage:
-    """One message. `item` is the sender's own, with `fields` and `done` where it has them; `turn` says when it came
-    among all messages of the producer, `place` when it goes: entry buckets may change that before it is written.
+    """One message. `item` is the sender's payload, with `fields` and `done` if given. `turn` is its arrival position
+    among all messages of the producer, `place` its sending position: entry buckets may change `place` before the write.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class QueuedMessage:
         "turn",
     )
 
-    count = 1  # messages: a sheaf has many, and numbers up to a `highest`
+    count = 1  # messages: a prebuilt batch has many, with numbers up to a `highest`
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class QueuedMessage:
         self.sequence = sequence
         self.size = size
         self.deadline = deadline
-        self.alone = alone  # never in a batch
+        self.alone = alone  # never part of a batch
         self.group = group  # only messages of one group share a batch
-        self.doubt = False  # it was written somewhere and nobody said what became of it
+        self.doubt = False  # it was written without an answer, so it may be stored
         self.fate = SendStatus.LIVE
 
     @property
@@ -76,12 +76,12 @@ class QueuedMessage:
         return self.sequence
 
     def __repr__(self) -> str:
-        return f"Outbound({self.sequence}, {self.fate.name}{', in doubt' if self.doubt else ''})"
+        return f"QueuedMessage({self.sequence}, {self.fate.name}{', in doubt' if self.doubt else ''})"
 
 
 class Columns:
-    """Messages of one entry bucket of a lane. All of them are alive, in no doubt, and numbered by their producer; they
-    came in the order of `came`, the numbers that they had then. `offset` is what a number has over a place.
+    """Messages of one entry bucket of a segment queue. All are live, not in doubt, and numbered by their producer. They
+    arrived in the order of `came`, their first numbers. `offset` is the difference between a number and its place.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Columns:
         return len(self.items)
 
     def pieces(self, messages_max: int, bytes_max: int) -> list[Columns]:
-        """Cut into what an entry may hold each; one message may, however large it is."""
+        """Split into parts that fit one entry each; a single message fits regardless of its size."""
         if len(self.items) <= messages_max and sum(self.sizes) <= bytes_max:
             return [self]
         found: list[Columns] = []
@@ -141,7 +141,7 @@ class Columns:
         return made
 
     def singles(self) -> list[QueuedMessage]:
-        """Its messages one by one."""
+        """Its messages as objects."""
         offset, found = self.offset, []
         for place, item in enumerate(self.items):
             sequence = self.sequences[place]
@@ -155,7 +155,7 @@ class Columns:
 
 
 def renumber(groups: Sequence[Columns]) -> None:
-    """Give the numbers of all groups out anew, so that they grow from one group to the next."""
+    """Reassign the numbers of all groups, so that they increase from one group to the next."""
     numbers = sorted(number for group in groups for number in group.sequences)
     start = 0
     for group in groups:

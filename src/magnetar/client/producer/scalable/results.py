@@ -1,7 +1,6 @@
-"""What became of the messages of lanes: told once to whoever asked, counted, kept for `flush` where nobody did.
+"""Delivers the result of each message exactly once: to its callback, or to `flush` if it has none. Counts failures.
 
-The counterpart of `producer/results`, which tells of whole entries: here each message of an entry has a fate of its
-own.
+The counterpart of `producer/results`, which reports whole entries: here each message of an entry has its own result.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class _Flush:
     __slots__ = ("left", "over", "until")
 
     def __init__(self, until: int, left: int) -> None:
-        self.until = until  # turns below this are waited for
+        self.until = until  # waits for messages with a turn below this
         self.left = left
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -38,7 +37,7 @@ class MessageResults:
         self._counters = counters
         self._budget = budget
         self._flushes: list[_Flush] = []
-        self._unreported: MagnetarError | None = None  # the first failure of a message that nobody asked about
+        self._unreported: MagnetarError | None = None  # the first failure of a message without a callback
 
     def stored(self, segment: SegmentId, entry: QueuedEntry, ledger: int, number: int) -> None:
         if entry.columns is not None and len(entry.columns) > 1:
@@ -51,7 +50,7 @@ class MessageResults:
         kept = SendStatus.STORED
         for place, message in enumerate(entry.messages):
             if message.fate is not kept:
-                continue  # given up before, and told so
+                continue  # given up and reported before
             done = message.done
             if done is not None and count == 1:
                 tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
@@ -86,7 +85,8 @@ class MessageResults:
             self._unreported = error
 
     async def until_over(self, places: int, messages: int) -> None:
-        """Until the present messages, all with places below `places`, have an outcome; raises what nobody heard."""
+        """Wait until the present messages, all with places below `places`, have a result; raises an unreported
+        error."""
         if messages:
             flush = _Flush(places, messages)
             self._flushes.append(flush)
@@ -100,11 +100,11 @@ class MessageResults:
         if error is None:
             self._counters.timeouts += 1
             if message.fate is SendStatus.FAILED:
-                return NotReady("no segment took the message within the send timeout: it is not stored", **facts)
+                return NotReady("no segment accepted the message within the send timeout: it is not stored", **facts)
             return TimedOut("no receipt within the send timeout: the message may be stored", **facts)
         if message.fate is SendStatus.FAILED:
             return error
-        unknown = ConnectionLost(f"given up without a receipt, it may be stored: {error}", **facts)
+        unknown = ConnectionLost(f"no receipt before the producer gave up, the message may be stored: {error}", **facts)
         unknown.__cause__ = error
         return unknown
 

@@ -1,9 +1,9 @@
-"""One lane: the messages of one producer for one segment, in the order they must be stored.
+"""The queue of one segment: the messages of one producer for it, in the order of storing.
 
-A message waits in the queue, is cut into an entry, is written, is answered. What was written and not answered may be
-stored: each message remembers whether there is such a doubt, so that its sender is told the truth in the end. Originals
-are kept until they are answered, so that a split can cut them anew (H-E7) and a message in chunks goes again as a whole
-(H-E8). Decides only; it trusts `Lanes` to say when it may write.
+A message waits in the queue, becomes part of an entry, is written, and is answered. A message that was written without
+an answer may be stored; it records that doubt, so that its sender gets the true result. Messages are kept until they
+are answered, so that a split can redistribute them (H-E7) and a chunked message is resent as a whole (H-E8). Pure
+decisions; it trusts `SegmentQueues` to decide when it may write.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from magnetar.layout.segment import Segment
 
 
 class QueuedEntry:
-    """Messages that go together, in `columns` until one of them has to be told from the others. `frames` and `parts`
-    are for who writes: the bytes, made once, and in how many chunks they go, each of which gets an answer.
+    """Messages of one entry, in `columns` until one of them must be handled separately. `frames` and `parts` belong to
+    the writer: the encoded bytes, made once, and the number of chunks, each of which is answered.
     """
 
     __slots__ = ("_answers", "_messages", "columns", "frames", "hashes", "parts", "refused", "written")
@@ -34,10 +34,10 @@ class QueuedEntry:
         self._messages = messages
         self.columns = columns
         self.frames: Any = None
-        self.hashes: tuple[int, int] | None = None  # the stamp of a batch, where the segment has entry buckets
+        self.hashes: tuple[int, int] | None = None  # the hash range of a batch, if the segment has entry buckets
         self.parts = 1
         self.written = False  # on the present attachment
-        self.refused = False  # there, and the broker said that it is not stored
+        self.refused = False  # refused on the present attachment: the broker did not store it
         self._answers = 0
 
     @property
@@ -69,7 +69,7 @@ class QueuedEntry:
 
     @property
     def deadline(self) -> float | None:
-        """The earliest of those that are alive."""
+        """The earliest deadline of its live messages."""
         if self.columns is not None:
             return self.columns.deadlines[0]
         return next((message.deadline for message in self.messages if message.fate is SendStatus.LIVE), None)
@@ -78,12 +78,12 @@ class QueuedEntry:
         return self.sequence <= sequence <= self.highest
 
     def answered(self) -> bool:
-        """One more part is stored: was it the last?"""
+        """Count one stored part. True if it was the last one."""
         self._answers += 1
         return self._answers >= self.parts
 
     def detached(self, *, certain: bool) -> None:
-        """No answer will come any more. `certain`: what was stored was answered."""
+        """No more answers will arrive. `certain`: every stored entry was answered."""
         if self.written and not self.refused and not certain:
             for message in self.messages:
                 message.doubt = True
@@ -96,7 +96,7 @@ class QueuedEntry:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large an entry may grow. A message that may not share one goes alone, however large it is."""
+    """The limits of an entry. A message that must not share an entry is sent alone, regardless of its size."""
 
     messages_max: int = CLIENT_BATCH_MESSAGES_MAX
     bytes_max: int = CLIENT_BATCH_BYTES_MAX
@@ -105,13 +105,13 @@ class BatchLimits:
 class State(Enum):
     DETACHED = auto()
     ATTACHED = auto()
-    FROZEN = auto()  # the segment is sealed; answers may still come
-    SETTLED = auto()  # sealed, nothing more comes: everything left waits for its next segment
+    FROZEN = auto()  # the segment is sealed; answers may still arrive
+    SETTLED = auto()  # sealed, and no more answers arrive: the remaining messages wait for their next segment
 
 
 class SegmentQueue:
-    """What waits is in `queue`, or newer and in columns: gathered by `Lanes` in `open`, one group for each bucket, and
-    cut from there as they are. Whoever looks at the queue finds all of it there.
+    """Waiting messages are in `queue`. Newer ones may be in columns: `SegmentQueues` gathers them in `open`, one group
+    per bucket, and entries are taken from the groups directly. Reading `queue` first moves all of them into it.
     """
 
     __slots__ = (
@@ -134,20 +134,20 @@ class SegmentQueue:
 
     def __init__(self, segment: Segment, partitions: int) -> None:
         self.segment = segment.id
-        self.partitions = partitions  # 0: keys come by range; else this is one of so many plain topics
+        self.partitions = partitions  # 0: keys are assigned by range; else the number of plain topics of the layout
         self.range: HashRange = FULL if partitions or segment.legacy_topic else segment.range
         self.state = State.DETACHED
-        self.opened = False  # at least once
-        self.mark = -1  # what the owner had of this producer before this lane wrote anything
+        self.opened = False  # attached at least once
+        self.mark = -1  # the owner's last sequence of this producer before this queue wrote its first entry
         self._queue: deque[QueuedMessage] = deque()
-        self._ready: deque[Columns] = deque()  # groups that were put in order, to be cut next
+        self._ready: deque[Columns] = deque()  # sorted groups, the next to become entries
         self.open: dict[int, Columns] = {}  # by bucket
-        self.offset = 0  # of the groups that are open
-        self.gathered = 0  # messages in columns that are no entry yet
+        self.offset = 0  # of the open groups
+        self.gathered = 0  # messages in columns that are not part of an entry yet
         self.pending: deque[QueuedEntry] = deque()
         self._unwritten: deque[QueuedEntry] = deque()
         self.buckets = BucketSorter(segment.bucket_splits) if segment.bucket_splits else None
-        self.room = self.buckets.room if self.buckets is not None else 1.0  # entries that are filled side by side
+        self.room = self.buckets.room if self.buckets is not None else 1.0  # number of entries that fill in parallel
 
     @property
     def sealed(self) -> bool:
@@ -165,7 +165,7 @@ class SegmentQueue:
 
     @property
     def waiting(self) -> int:
-        """Messages that are no entry yet."""
+        """The number of messages that are not part of an entry yet."""
         return len(self._queue) + self.gathered
 
     @property
@@ -174,7 +174,7 @@ class SegmentQueue:
 
     @property
     def deadline(self) -> float | None:
-        """The earliest. Deadlines grow with places."""
+        """The earliest deadline. Deadlines increase with places."""
         for entry in self.pending:
             deadline = entry.deadline
             if deadline is not None:
@@ -193,7 +193,7 @@ class SegmentQueue:
         return route.slot in self.range
 
     def precedes(self, other: SegmentQueue) -> bool:
-        """May it hold older messages of the other's keys?"""
+        """Whether this queue may contain older messages of the other queue's keys."""
         return self.segment < other.segment and self.range.overlaps(other.range)
 
     def live(self) -> tuple[int, int]:
@@ -219,7 +219,7 @@ class SegmentQueue:
     # Writing
 
     def attached(self, mark: int) -> None:
-        """A new attachment: everything unanswered is to be written again, in order."""
+        """A new attachment: every entry without an answer is written again, in order."""
         self.state = State.ATTACHED
         if not self.opened:
             self.opened = True
@@ -228,7 +228,7 @@ class SegmentQueue:
         self._unwritten = deque(self.pending)
 
     def group(self, bucket: int, offset: int) -> Columns:
-        """The columns of a bucket that has none open. Numbers that went on somewhere else part them from the others."""
+        """Open the columns of a bucket. If numbers also went to another queue, the earlier columns are closed first."""
         if self.open and self.offset != offset:
             self._put_in_order()
         self.offset = offset
@@ -258,7 +258,7 @@ class SegmentQueue:
         return entry
 
     def _put_in_order(self) -> None:
-        """Close what is open. Only messages that came at about the same time change places for the sake of buckets."""
+        """Close the open columns. Bucket order moves only messages that arrived at about the same time."""
         groups = [self.open[bucket] for bucket in sorted(self.open)]
         if len(groups) > 1:
             first = min(group.deadlines[0] for group in groups)
@@ -283,7 +283,7 @@ class SegmentQueue:
         return entry
 
     def _come_apart(self) -> None:
-        """All that was gathered waits as messages again, in the order of their places."""
+        """Convert all gathered columns to message objects, in the order of their places."""
         self._queue.extend(one for group in self._ready for one in group.singles())
         opened = [one for group in self.open.values() for one in group.singles()]
         self._queue.extend(sorted(opened, key=_place))
@@ -295,11 +295,11 @@ class SegmentQueue:
         queue = self._queue
         first = queue.popleft()
         messages = [first]
-        # At or below the mark only the owner knows, by the range of the key, what is stored; of a batch it sees no key.
+        # At or below the mark only the owner knows, by the key's range, what is stored; in a batch it sees no key.
         if first.alone or first.sequence <= self.mark:
             return messages
         room, last, group = cut.bytes_max - first.size, first.sequence, first.group
-        for message in queue:  # looked at in place, taken together: a call less for each
+        for message in queue:  # inspect in place and remove together, which saves a call per message
             sequence = message.sequence
             room -= message.size
             if room < 0 or message.alone or sequence <= last or message.group != group:
@@ -318,8 +318,8 @@ class SegmentQueue:
     # Answers
 
     def receipt(self, sequence: int) -> QueuedEntry | None:
-        """The entry that is stored with this; None if the answer came late or there are more to come. For what is not
-        the oldest it is `InvalidTransition`: the broker and we no longer agree.
+        """The entry that this receipt completes; None for a late receipt or one of several chunks. A receipt that skips
+        the oldest entry raises `InvalidTransition`: client and broker disagree.
         """
         if not self.pending:
             return None
@@ -331,10 +331,12 @@ class SegmentQueue:
             return entry
         if sequence < entry.sequence:
             return None
-        raise InvalidTransition("a receipt for what is not the oldest", sequence=sequence, oldest=entry.sequence)
+        raise InvalidTransition(
+            "the receipt is not for the oldest pending entry", sequence=sequence, oldest=entry.sequence
+        )
 
     def found(self, sequence: int) -> QueuedEntry | None:
-        """The entry a refusal is for."""
+        """The entry that a refusal addresses."""
         return next((entry for entry in self.pending if entry.written and entry.holds(sequence)), None)
 
     def drop(self, entry: QueuedEntry) -> None:
@@ -352,15 +354,15 @@ class SegmentQueue:
             self.state = State.DETACHED
 
     def settle(self) -> None:
-        """Everything left becomes messages again, in order: entries are cut anew where they go."""
+        """Convert all remaining entries to messages, in order: their next segments form new entries."""
         left = [message for entry in self.pending for message in entry.messages if message.fate is SendStatus.LIVE]
         self.queue = deque([*left, *self.queue])
         self.pending.clear()
         self.state = State.SETTLED
 
     def expired(self, now: float) -> list[QueuedMessage]:
-        """Those whose time is up. An entry that may be stored stays until it is answered; one that is certainly not
-        stored must never be written with a message of which that was said.
+        """The messages past their deadline. An entry that may be stored stays until it is answered. A message that was
+        reported as not stored must never be written, so it is removed from an unwritten entry.
         """
         gone: list[QueuedMessage] = []
         for entry in list(self.pending):
@@ -394,7 +396,7 @@ class SegmentQueue:
             entry.frames = None
 
     def drained(self) -> list[QueuedMessage]:
-        """All of them: nobody will answer any more."""
+        """All messages: no answer will arrive for them."""
         gone: list[QueuedMessage] = []
         for entry in self.pending:
             left = [message for message in entry.messages if message.fate is SendStatus.LIVE]

@@ -1,12 +1,12 @@
 # long: one decider with all that may happen to a message, in the order in which it does
-"""All lanes of one producer: which message is sent where, and in which order, while segments are split and merged.
+"""The segment queues of one producer: assigns each message to a segment and keeps the order across splits and merges.
 
-Every active segment has a lane. When one is sealed its lane freezes; when no more answers can come from it, what it
-kept is known, and the rest moves in order to the segments that take its keys now, which write nothing before (H-E2,
-H-E3). Until then later messages of those keys wait behind the rest. Layouts only advance (H-E6). Whatever becomes of a
-message is told once: stored, unknown (it may be stored) or failed (it is not); nothing is dropped, nothing is repeated
-that is known to be stored. Decides only: events in, effects out; the path of a message is plain calls. It trusts a
-broker to store what one attachment sends in the order it was sent.
+Each active segment has a queue. When a segment is sealed, its queue freezes. Once no more answers can arrive for it,
+the stored messages are known, and the rest moves in order to the segments that now have its keys. Those segments write
+no entry before that (H-E2, H-E3); until then later messages of those keys wait behind the rest. Layouts only advance
+(H-E6). Each message gets exactly one result: stored, unknown (it may be stored) or failed (it is not). No message is
+dropped, and no message that is known to be stored is sent again. Pure decisions: events in, effects out; the path of a
+message is plain calls. It trusts a broker to store the sends of one attachment in their order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LayoutAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class SegmentAttached:
-    """The segment's owner took the producer. `last_sequence` as it said in PRODUCER_SUCCESS, -1 for none."""
+    """The segment's owner accepted the producer. `last_sequence` as in PRODUCER_SUCCESS, -1 for none."""
 
     segment: SegmentId
     last_sequence: int = -1
@@ -46,8 +46,9 @@ class SegmentAttached:
 
 @dataclass(frozen=True, slots=True)
 class SegmentDetached:
-    """No more answers come from the present attachment. `certain`: whatever it stored was answered (a close of ours was
-    answered, or a broker of ours closed the producer); lost connections and other brokers' closes are not.
+    """No more answers arrive from the present attachment. `certain`: every stored entry was answered (the broker
+    answered our close, or a Magnetar broker closed the producer). A lost connection or a close by another broker is not
+    certain.
     """
 
     segment: SegmentId
@@ -56,7 +57,7 @@ class SegmentDetached:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSealed:
-    """The owner will not take the producer: the segment is terminated, or gone."""
+    """The owner refuses the producer: the segment is terminated or deleted."""
 
     segment: SegmentId
 
@@ -68,49 +69,49 @@ Event: TypeAlias = LayoutAdvanced | SegmentAttached | SegmentDetached | SegmentS
 
 @dataclass(frozen=True, slots=True)
 class AttachSegment:
-    """Attach a producer to the segment; again by yourself whenever it is lost. Answer: LaneOpened or LaneSealed."""
+    """Attach a producer to the segment, and reattach it after each loss. Answer: SegmentAttached or SegmentSealed."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSegment:
-    """Call `next_entry` until it gives None."""
+    """Call `next_entry` until it returns None."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class DrainSegment:
-    """Close the producer on the sealed segment, if it is attached, and wait for the last answer. Answer: LaneClosed."""
+    """Close the producer on the sealed segment, if attached, and wait for the last answer. Answer: SegmentDetached."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class ReattachSegment:
-    """What the broker said of a send leaves open what happened: begin again on a new attachment."""
+    """The broker's answer to a send leaves the outcome open: reconnect with a new attachment."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class DropSegment:
-    """The lane is no more: stop attaching, forget it."""
+    """The queue no longer exists: stop attaching and drop its state."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshLayout:
-    """A segment is sealed and the layout does not say so: get one above this epoch (H-E1)."""
+    """A segment is sealed and the layout does not show it yet: get a layout above this epoch (H-E1)."""
 
     above: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOutcome:
-    """What became of a message that no receipt came for: its fate is UNKNOWN or FAILED."""
+    """The result of a message without a receipt: its fate is UNKNOWN or FAILED."""
 
     message: QueuedMessage
     error: MagnetarError | None = None
@@ -122,7 +123,7 @@ Effect: TypeAlias = (
 
 
 class SegmentQueues:
-    """`follows` False: a plain topic, whose lanes stay for ever; a seal of it fails what it refused."""
+    """`follows` False: a plain topic, whose queues stay; when it is sealed, the messages that it refused fail."""
 
     def __init__(
         self,
@@ -133,23 +134,23 @@ class SegmentQueues:
         follows: bool = True,
     ) -> None:
         self.layout: Layout | None = None
-        self.bytes = 0  # of all messages without an outcome
+        self.bytes = 0  # of all messages without a result
         self.messages = 0
         self.next_sequence = first_sequence
-        self.begun = False  # every owner has said what it has of us, so numbers can be given
+        self.begun = False  # every owner has reported its last sequence of this producer, so numbers can be assigned
         self.cut = cut if cut is not None else BatchLimits()
         self._bytes_max = bytes_max
         self._follows = follows
-        self.places = 0  # of all messages so far: the next one's
-        self._partitions = 0  # of a layout that is made of plain topics
+        self.places = 0  # the number of messages so far, and the place of the next one
+        self._partitions = 0  # of a layout that consists of plain topics
         self._lanes: dict[SegmentId, SegmentQueue] = {}
-        self._ways: dict[int, SegmentQueue] = {}  # of slots, while neither the layout nor what is sealed changes
-        self._sealed: list[SegmentQueue] = []  # frozen or settled ones, which keep their keys until they have moved
+        self._ways: dict[int, SegmentQueue] = {}  # by slot; valid while the layout and the sealed queues do not change
+        self._sealed: list[SegmentQueue] = []  # frozen or settled queues, which keep their keys until they have moved
 
     # The path of a message
 
     def room(self, size: int) -> bool:
-        """Is there room for a message? One larger than all room is let in when nothing else is there."""
+        """Whether there is room for a message. A message larger than the limit is admitted when no other is pending."""
         return not self.messages or self.bytes + size <= self._bytes_max
 
     def add(
@@ -165,9 +166,9 @@ class SegmentQueues:
         fields: MessageFields | None = None,
         done: Done | None = None,
     ) -> SegmentQueue:
-        """Take a message; the lane that it waits in. `sequence` None: the next number."""
+        """Take a message and return its segment queue. `sequence` None: the next number."""
         if not self.begun:
-            raise InvalidTransition("messages have no numbers before every segment was asked for its last one")
+            raise InvalidTransition("every segment must report its last sequence before messages are accepted")
         if sequence is None:
             sequence = self.next_sequence
         if sequence >= self.next_sequence:
@@ -185,8 +186,8 @@ class SegmentQueues:
     def gather(
         self, item: Any, fields: MessageFields | None, done: Done | None, route: KeyRoute, size: int, deadline: float
     ) -> SegmentQueue | None:
-        """As `add`, for a message that may share an entry with all others and gets the next number. None: its lane is
-        not one that gathers now, `add` it.
+        """As `add`, for a message that may share an entry with all others and gets the next number. None: its queue
+        does not gather at the moment; use `add`.
         """
         lane = self._ways.get(route.slot)
         if lane is None:
@@ -216,7 +217,7 @@ class SegmentQueues:
         return lane
 
     def add_sheaf(self, sheaf: PrebuiltBatch, deadline: float) -> SegmentQueue | None:
-        """Take many at once. None: they were cut for another layout, other numbers, or a segment that was sealed."""
+        """Take a prebuilt batch. None: it was made for another layout, other numbers, or a segment that is sealed."""
         layout = self.layout
         if not self.begun or layout is None or self._sealed or not sheaf.fits(layout.epoch, self.next_sequence):
             return None
@@ -225,8 +226,8 @@ class SegmentQueues:
         return self._bind(sheaf, self.places - sheaf.count, deadline)
 
     def add_sheaves(self, sheaves: Sequence[PrebuiltBatch], deadline: float) -> list[SegmentQueue]:
-        """Take all of these, whose sender gave them their numbers, or none: they were cut for another layout, a segment
-        was sealed, or an owner may have stored some of them, which only it can tell, one by one.
+        """Take all of these batches, numbered by their sender, or none. None are taken if the layout changed, a segment
+        is sealed, or an owner may have stored some of the messages: only the owner can decide that, one by one.
         """
         layout = self.layout
         if not self.begun or layout is None or self._sealed or any(one.epoch != layout.epoch for one in sheaves):
@@ -251,14 +252,14 @@ class SegmentQueues:
         return lane
 
     def next_entry(self, segment: SegmentId) -> QueuedEntry | None:
-        """What is to be written next, if anything may be: it counts as written from here on."""
+        """The next entry to write, if the queue may write: the entry counts as written from here on."""
         lane = self._lanes.get(segment)
         if lane is None or lane.state is not State.ATTACHED or self._held(lane):
             return None
         return lane.next_entry(self.cut)
 
     def stored(self, segment: SegmentId, sequence: int) -> QueuedEntry | None:
-        """A receipt. The entry whose messages of fate STORED are to be told now, if it completes one."""
+        """A receipt. Returns the entry if this completes it; the caller reports its messages of fate STORED now."""
         lane = self._lanes.get(segment)
         entry = None if lane is None else lane.receipt(sequence)
         if entry is not None and entry.columns is not None:
@@ -276,7 +277,7 @@ class SegmentQueues:
 
     @property
     def deadline(self) -> float | None:
-        """When `expired` is to be called next."""
+        """The time of the next call of `expired`."""
         return min((at for lane in self._lanes.values() if (at := lane.deadline) is not None), default=None)
 
     def expired(self, now: float) -> list[ReportOutcome]:
@@ -284,7 +285,7 @@ class SegmentQueues:
         return self._reports(gone, None)
 
     def refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> list[Effect]:
-        """The broker's no to one entry, or ours before it was written."""
+        """The broker refused one entry, or this client did before it was written."""
         lane = self._lanes.get(segment)
         entry = None if lane is None else lane.found(sequence)
         if lane is None or entry is None:
@@ -302,7 +303,7 @@ class SegmentQueues:
         return [ReattachSegment(segment)]
 
     def ended(self, error: MagnetarError) -> list[Effect]:
-        """The producer is closed or fenced: whatever is left gets its outcome."""
+        """The producer is closed or fenced: every pending message gets its result."""
         gone = [message for lane in self._lanes.values() for message in lane.drained()]
         effects: list[Effect] = [*self._reports(gone, error)]
         effects += [DropSegment(segment) for segment in self._lanes]
@@ -312,7 +313,7 @@ class SegmentQueues:
         self.begun = False
         return effects
 
-    # The edges
+    # Events
 
     def handle(self, event: Event) -> list[Effect]:
         effects = self._handle(event)
@@ -350,7 +351,7 @@ class SegmentQueues:
                 return [] if lane is None or not self._follows else self._freeze(lane) + self._move()
 
     def lane(self, segment: SegmentId) -> SegmentQueue | None:
-        """For people and tests."""
+        """For debugging and tests."""
         return self._lanes.get(segment)
 
     def _advance(self, layout: Layout) -> list[Effect]:
@@ -362,8 +363,8 @@ class SegmentQueues:
         effects: list[Effect] = []
         for lane in list(self._lanes.values()):
             if not self._stands(lane):
-                effects += self._freeze(lane)  # all of them before anything moves: a merge has several parents
-        for segment in layout.active:  # at once: that they are open when the rest comes keeps the gap short
+                effects += self._freeze(lane)  # freeze all before any message moves: a merge has several parents
+        for segment in layout.active:  # attach now: children that are open when the rest arrives keep the gap short
             if segment.id not in self._lanes:
                 self._lanes[segment.id] = SegmentQueue(segment, self._partitions)
                 effects.append(AttachSegment(segment.id))
@@ -400,16 +401,16 @@ class SegmentQueues:
         if self.layout is not None and self._stands(lane):
             effects.append(RefreshLayout(self.layout.epoch))
         if attached and any(entry.written for entry in lane.pending):
-            effects.append(DrainSegment(lane.segment))  # answers may be on their way
+            effects.append(DrainSegment(lane.segment))  # answers may be in flight
         else:
             lane.settle()
         return effects
 
     def _move(self) -> list[Effect]:
-        """Everything that waits for its next segment and can be told one goes there."""
+        """Move the messages of settled queues to their next segments, if the layout already shows those."""
         ready = [lane for lane in self._sealed if lane.state is State.SETTLED and not self._stands(lane)]
         if not ready or self.layout is None or not self.layout.active:
-            return []  # a deleted topic has nothing to move to: `ended` follows
+            return []  # a deleted topic has no next segment: `ended` follows
         rest: dict[SegmentId, list[QueuedMessage]] = {}
         self._ways.clear()
         for lane in ready:
@@ -424,28 +425,28 @@ class SegmentQueues:
         return effects + [WriteSegment(lane.segment) for lane in free if lane.busy]
 
     def _hand_over(self, lane: SegmentQueue, messages: list[QueuedMessage]) -> None:
-        """It has written nothing yet: it was held. Parents' rests are put in one order, that of sending, so that
-        numbers grow in the lane whatever the owner compares them with.
+        """The queue has written no entry yet, because it was held. The parents' messages are merged in sending order,
+        so that numbers increase in the queue, whichever of them the owner compares.
         """
         lane.queue = deque(sorted([*lane.queue, *messages], key=_place))
 
     def _held(self, lane: SegmentQueue) -> bool:
-        """Does a sealed lane still keep older messages of its keys? A merge waits for all its parents."""
+        """Whether a sealed queue still has older messages of its keys. A merge waits for all its parents."""
         return any(sealed.precedes(lane) for sealed in self._sealed)
 
     def _stands(self, lane: SegmentQueue) -> bool:
-        """Is the segment active, as far as the layout knows?"""
+        """Whether the segment is active in the present layout."""
         layout = self.layout
         return layout is None or (lane.segment in layout and layout.segment(lane.segment).is_active)
 
     def _lane_of(self, route: KeyRoute) -> SegmentQueue:
-        lane = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # behind the rest
+        lane = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # after its remaining messages
         if lane is None:
             if self.layout is None:
-                raise InvalidTransition("a message without a layout")
+                raise InvalidTransition("a message was added before the first layout")
             lane = self._lanes[self._destination(self.layout, route)]
         if not self._partitions and not any(sealed.partitions for sealed in self._sealed):
-            self._ways[route.slot] = lane  # the slot alone decides
+            self._ways[route.slot] = lane  # only the slot decides
         return lane
 
     def _destination(self, layout: Layout, route: KeyRoute) -> SegmentId:
@@ -463,7 +464,7 @@ class SegmentQueues:
         self.messages -= message.count
 
     def _apart(self, queue: deque[QueuedMessage]) -> Iterator[QueuedMessage]:
-        """Sheaves were cut for segments that are no more."""
+        """Split prebuilt batches into messages: they were made for segments that no longer exist."""
         for message in queue:
             if isinstance(message, QueuedBatch):
                 self.bytes -= message.size

@@ -1,8 +1,8 @@
-"""One lane's attachment to the owner of its segment: opened, lost, opened again, settled, left.
+"""The attachment of one segment queue to the segment's owner: opened, reopened after each loss, settled and closed.
 
-An actor without a will: what the broker says becomes calls of its `SegmentListener`, which decides (`segment_queues`),
-and what is to be written is handed to it as frames. The name of the segment's producer is the topic's producer's with
-the segment's number, as Pulsar's clients name it, so that owners recognise its messages across splits and merges.
+This actor makes no decisions: broker messages become calls of its `SegmentListener`, whose `segment_queues` decide, and
+it gets frames to write. The producer name at a segment is the topic producer's name with the segment's number, as
+Pulsar's clients name it, so that owners recognise its messages across splits and merges.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ log = get("client.segment")
 
 
 class SegmentListener(Protocol):
-    """Who hears of a segment. Every call is made on the loop."""
+    """Receives the events of a segment. Every call runs on the loop."""
 
-    topic_epoch: int | None  # of the exclusive producer, the highest that an owner told
+    topic_epoch: int | None  # of the exclusive producer: the highest one from any owner
 
     def opened(self, segment: SegmentId, last_sequence: int) -> None: ...
 
     def closed(self, segment: SegmentId, *, certain: bool) -> None:
-        """No more answers come. `certain`: whatever was stored was answered."""
+        """No more answers arrive. `certain`: every stored entry was answered."""
         ...
 
     def sealed(self, segment: SegmentId) -> None: ...
@@ -49,13 +49,13 @@ class SegmentListener(Protocol):
     def writable(self, segment: SegmentId) -> None: ...
 
     def failed(self, error: MagnetarError) -> None:
-        """Nobody may publish here on the producer's behalf any more."""
+        """No client may publish here under the producer's name any more."""
         ...
 
 
 class SegmentWriter:
-    """Keeps the `ProducerSink` contract. `patient`: a lane of a producer that is under way, which waits out whatever a
-    broker says unless the segment is sealed or the producer fenced.
+    """Satisfies the `ProducerListener` contract. `patient`: the producer is already running, so that the writer retries
+    after every broker error except a sealed segment or a fenced producer.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class SegmentWriter:
         self.segment = segment
         self.topic = topic
         self.id = lookup.pool.next_id()
-        self.connection: Connection | None = None  # attached, and allowed to write
+        self.connection: Connection | None = None  # set while attached and allowed to write
         self.stamp = Stamp(self.id, b"", None, opening.compression, MESSAGE_BYTES_MAX)
         self.attaches = 0
         plain = not topic_name(topic).is_segment
         key, text = FOLLOWS
         self._opening = replace(opening, properties={**opening.properties, key: text}) if plain else opening
         self._port = port
-        # A plain topic knows a producer by its own name: what it remembers of it goes over when it is migrated.
+        # A plain topic knows a producer by its own name; a migration carries over the state of that name.
         self._name = name if plain else f"{name}-seg-{segment}"
         self._patient = patient
         self._over = False
@@ -88,15 +88,15 @@ class SegmentWriter:
         self._attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=self._fatal)
 
     def start(self, timeout_s: float) -> None:
-        """Attach, in the background: the port hears what comes of it."""
+        """Attach in the background; the listener gets the result."""
         self._runtime.spawn(self._owner, self._start(timeout_s))
 
     def settle(self) -> None:
-        """Close the producer here and hear the last answers."""
+        """Close the producer at this segment and process the last answers."""
         self._runtime.spawn(self._owner, self._settle())
 
     def abort(self, error: MagnetarError) -> None:
-        """Begin again on another connection."""
+        """Reconnect on another connection."""
         if self.connection is not None:
             self.connection.abort(error)
 
@@ -111,18 +111,18 @@ class SegmentWriter:
             connection.detach_producer(self.id)
             await self._leave(connection)
 
-    # Sink
+    # Callbacks of the connection
 
     def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
         self._port.receipt(self.segment, sequence, ledger, entry)
 
     def send_error(self, sequence: int, error: MagnetarError) -> None:
-        if not isinstance(error, Sealed):  # that is how a lane hears of a split, many times over
-            log.warning("send refused", topic=self.topic, sequence=sequence, why=error)
+        if not isinstance(error, Sealed):  # a split refuses many sends this way
+            log.warning("send_refused", topic=self.topic, sequence=sequence, why=error)
         self._port.send_refused(self.segment, sequence, error)
 
     def closed_by_broker(self, url: str) -> None:
-        """Our brokers answer everything that was stored before they close a producer; others may not."""
+        """Magnetar brokers answer every stored entry before they close a producer; others may not."""
         connection, self.connection = self.connection, None
         certain = connection is not None and connection.features.magnetar_extensions > 0
         self._attached.moved(url)
@@ -180,7 +180,7 @@ class SegmentWriter:
         if self._attached.connection is connection and not self._over:
             self._opened(connection, reply.producer_success)
         else:
-            disown(connection, self.id)  # lost, moved or left since
+            disown(connection, self.id)  # lost, moved or closed during the request
 
     def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
         self.stamp = Stamp(
@@ -196,14 +196,14 @@ class SegmentWriter:
         self.connection = connection
         self._port.opened(self.segment, told.last_sequence_id)
 
-    # Leaving
+    # Closing
 
     async def _settle(self) -> None:
         connection = self.connection
         if connection is None:
-            return  # whoever took it has told already
+            return  # the code that detached it has already reported `closed`
         answered = await self._leave(connection)
-        if self.connection is connection:  # not lost or closed by the broker meanwhile
+        if self.connection is connection:  # not lost or closed by the broker during the request
             self.connection = None
             connection.detach_producer(self.id)
             self._port.closed(self.segment, certain=answered)
@@ -212,5 +212,7 @@ class SegmentWriter:
         return await leave(connection, self.id, timeout_s=self._opening.operation_timeout_s, topic=self.topic)
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("segment failed", error, topic=self.topic)
-        self._port.failed(MagnetarError(f"the attachment to a segment failed: {error!r}", topic=self.topic))
+        log.crashed("segment_writer_crashed", error, topic=self.topic)
+        self._port.failed(
+            MagnetarError(f"the segment writer failed with an unexpected error: {error!r}", topic=self.topic)
+        )

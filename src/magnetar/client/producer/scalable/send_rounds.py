@@ -1,8 +1,8 @@
-"""Writing what a producer gathered for its lanes: the hand of `pace`, which says when, and of `lanes`, which say what.
+"""Writes the gathered messages of a producer: `send_schedule` decides when, `segment_queues` decides what.
 
-It owns the attachments of the lanes, the timer between two rounds, and the making of frames; what goes to one broker in
-a round is one write. It decides nothing: a message that cannot be packed is handed back to its owner, and what was
-written is told to both deciders. It trusts its owner to open, settle and drop the attachments.
+It owns the segment writers, the timer between two rounds, and the encoding of frames; the frames of one round for one
+broker are one write. It makes no decisions: it returns a message that cannot be encoded to its owner, and reports every
+write to the schedule and the queues. It trusts its owner to open, settle and drop the writers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from magnetar.runtime.runtime import Runtime
 
 
 class SendListener(Protocol):
-    """Who hears of what is written."""
+    """Receives the events of writing."""
 
     def packed(self) -> None:
-        """An entry was made of messages."""
+        """An entry was encoded."""
         ...
 
     def unpackable(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None: ...
 
     def advanced(self) -> None:
-        """Something was written to a lane."""
+        """Entries were written to a segment."""
         ...
 
 
@@ -48,7 +48,7 @@ class SendRounds:
         self._ringing: asyncio.TimerHandle | None = None
 
     def act(self, due: SendAction, segment: SegmentId) -> None:
-        """What became due when this lane took a message."""
+        """Perform the action that became due when this segment took a message."""
         if due is SendAction.NOW:
             self.write(segment)
         elif due is SendAction.TURN:
@@ -57,18 +57,18 @@ class SendRounds:
             self._ring()
 
     def hurry(self, *, awaited: bool) -> None:
-        """What would go out in the next turn of the loop goes out in this one."""
+        """Write now, and not in the next turn of the loop."""
         self._go(*self._pace.hurry(self._runtime.monotonic(), awaited=awaited))
         for writer in self.writers.values():
             if writer.connection is not None:
                 writer.connection.flush()
 
     def answered(self, segment: SegmentId) -> None:
-        """Nothing of this lane is on its way any more."""
+        """No entry of this segment is in flight any more."""
         self._round(self._pace.answered(segment, self._runtime.monotonic()))
 
     def write(self, segment: SegmentId) -> int:
-        """Write what the lane may; how many entries that were."""
+        """Write the entries that the segment queue releases; returns their number."""
         writer = self.writers.get(segment)
         connection = None if writer is None else writer.connection
         wrote = 0
@@ -87,13 +87,13 @@ class SendRounds:
         return wrote
 
     def stop(self) -> None:
-        """No round comes by itself any more."""
+        """Stop the timer: no further round starts by itself."""
         if self._ringing is not None:
             self._ringing.cancel()
             self._ringing = None
 
     def _turn_over(self) -> None:
-        """All senders of this turn of the loop have had their say: out with it, without another turn."""
+        """All senders of this turn of the loop have added their messages: write now, in this turn."""
         self._go(*self._pace.turned(self._runtime.monotonic()))
 
     def _go(self, segments: list[SegmentId], due: SendAction) -> None:
@@ -109,7 +109,7 @@ class SendRounds:
         self._round(self._pace.rang())
 
     def _round(self, segments: list[SegmentId]) -> None:
-        """Write these lanes together: what goes to one broker is one write."""
+        """Write these segments together: the frames for one broker are one write."""
         if not segments:
             return
         written = {segment: entries for segment in segments if (entries := self.write(segment))}

@@ -1,11 +1,12 @@
-"""When what a producer gathered for its lanes is written: at once while nothing is on its way, in rounds under load.
+"""Decides when a producer's gathered messages are written: immediately while no entry is in flight, in rounds under
+load.
 
-One lane fills its entries with whatever comes while one is on its way. The same messages spread over many lanes would
-make as many entries, each a fraction of the size, and an entry costs a broker about the same whatever is in it. So the
-lanes of a producer go together, in rounds, and a round keeps the next one away the longer the more entries it had, of
-several lanes or of the buckets of one: entries stay large under load. A round of one entry keeps nothing away, and so
-does a message that somebody waits for: it goes as soon as nothing is on its way. Full entries never wait. Decides only;
-it trusts its owner to ring when asked, and to say what was written, answered and lost.
+One segment fills its next entry with the messages that arrive while an entry is in flight. The same messages spread
+over many segments would make that many small entries, and the cost of an entry for a broker hardly depends on its size.
+So the segments of a producer are written together, in rounds. A round with more entries, of several segments or of the
+buckets of one, delays the next round longer, so that entries stay large under load. A round of one entry causes no
+delay, and an awaited message does not wait for the delay: it is written as soon as no entry is in flight. Full entries
+never wait. Pure decisions; it trusts its owner to ring when asked, and to report writes, answers and losses.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from magnetar.client.producer.scalable.segment_queue import BatchLimits
 
 
 class SendAction(Enum):
-    NOW = auto()  # write this lane
+    NOW = auto()  # write this segment
     TURN = auto()  # call `turned` at the end of this turn of the loop
     RING = auto()  # call `rang` in `wait_s`
-    LATER = auto()  # nothing: a turn or a ring comes already
+    LATER = auto()  # no action: a turn or a ring is already due
 
 
 class SendSchedule:
-    """Whatever waits has a turn or a ring before it."""
+    """Every waiting message has a turn or a ring in front of it."""
 
     __slots__ = (
         "_awaited",
@@ -41,14 +42,14 @@ class SendSchedule:
     )
 
     def __init__(self, cut: BatchLimits, *, eager: bool, delay_s: float) -> None:
-        self.wait_s = 0.0  # until the ring that was asked for last
+        self.wait_s = 0.0  # until the ring that was requested last
         self.cut = cut
         self._eager = eager
         self._delay_s = delay_s
-        self._waiting: dict[SegmentId, int] = {}  # bytes that were gathered for a lane and not written
-        self._awaited: dict[SegmentId, None] = {}  # those of them with a message that somebody waits for
-        self._flying: dict[SegmentId, None] = {}  # lanes with entries on their way
-        self._quiet_until = 0.0  # no round of messages that nobody waits for before
+        self._waiting: dict[SegmentId, int] = {}  # bytes gathered for a segment and not written
+        self._awaited: dict[SegmentId, None] = {}  # segments with a message that a caller awaits
+        self._flying: dict[SegmentId, None] = {}  # segments with entries in flight
+        self._quiet_until = 0.0  # earliest time of the next round without awaited messages
         self._turning = False
         self._ringing = False
 
@@ -58,14 +59,14 @@ class SendSchedule:
 
     @property
     def watched(self) -> bool:
-        """For tests: whatever waits will be written."""
+        """For tests: every waiting message will be written."""
         return self._turning or self._ringing or not self._waiting
 
     def gathered(
         self, segment: SegmentId, size: int, messages: int, now: float, *, awaited: bool = False, room: float = 1.0
     ) -> SendAction:
-        """A message came into a lane, which has so many now. `room`: the entries that it fills side by side; who
-        lingers until an entry is full counts on the first.
+        """A segment queue took a message and now has `messages`. `room` is the number of entries that fill in parallel;
+        with `linger`, the first full entry counts.
         """
         waiting = self._waiting[segment] = self._waiting.get(segment, 0) + size
         if not self._eager:
@@ -82,7 +83,7 @@ class SendSchedule:
         return self._ring(now)
 
     def hurry(self, now: float, *, awaited: bool) -> tuple[list[SegmentId], SendAction]:
-        """As `turned`, before the end of the turn. `awaited`: somebody waits for all that was gathered."""
+        """As `turned`, before the end of the turn. `awaited`: a caller waits for all gathered messages."""
         if awaited:
             self._awaited.update(dict.fromkeys(self._waiting))
         if self._eager and not self._flying and self._awaited:
@@ -90,32 +91,32 @@ class SendSchedule:
         return self.turned(now)
 
     def turned(self, now: float) -> tuple[list[SegmentId], SendAction]:
-        """The turn is over: what to write, and whether to ring for the rest."""
+        """The turn is over: returns the segments to write, and whether to ring for the rest."""
         if not self._turning:
-            return [], SendAction.LATER  # it was over before its end: somebody was in a hurry
+            return [], SendAction.LATER  # `hurry` already ended the turn
         self._turning = False
         due = self._due(now)
         return due, self._ring(now) if len(due) < len(self._waiting) else SendAction.LATER
 
     def rang(self) -> list[SegmentId]:
-        """What to write, whatever is on its way."""
+        """The segments to write, regardless of entries in flight."""
         self._ringing = False
         return self.waiting
 
     def silenced(self) -> bool:
-        """Nothing waits any more: is there a ring to be called off?"""
+        """Whether a requested ring must be cancelled, because no message waits any more."""
         if self._waiting or not self._ringing:
             return False
         self._ringing = False
         return True
 
     def answered(self, segment: SegmentId, now: float) -> list[SegmentId]:
-        """Nothing of this lane is on its way any more. What to write now."""
+        """No entry of this segment is in flight any more. Returns the segments to write now."""
         self._flying.pop(segment, None)
         return self._due(now) if self._eager and not self._flying and self._waiting else []
 
     def lost(self, segment: SegmentId) -> None:
-        """What was on its way gets no answer."""
+        """The entries in flight get no answer."""
         self._flying.pop(segment, None)
 
     def dropped(self, segment: SegmentId) -> None:
@@ -123,13 +124,13 @@ class SendSchedule:
         self._flying.pop(segment, None)
 
     def wrote(self, segment: SegmentId, *, something: bool) -> None:
-        """Everything that may be written of this lane was: what is left waits for its connection or its parents."""
+        """The segment queue wrote every released entry: the remaining messages wait for a connection or for parents."""
         self._taken(segment)
         if something:
             self._flying[segment] = None
 
     def went(self, entries: int, now: float) -> None:
-        """So many were written in a round."""
+        """A round wrote this many entries."""
         if entries > 1:
             delays = min(entries / CLIENT_ROUND_ENTRIES_A_DELAY, CLIENT_ROUND_DELAYS_MAX)
             self._quiet_until = now + delays * self._delay_s
