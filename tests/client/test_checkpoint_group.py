@@ -122,7 +122,7 @@ def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_ther
         await cluster.send(10)
         async with await cluster.reader(InitialPosition.LATEST, group="g") as back:
             assert sorted(await take(back, 10)) == list(range(10, 20))
-            with pytest.raises(errors.Misuse, match="cannot move its group"):
+            with pytest.raises(errors.Misuse, match="cannot seek its group"):
                 await back.seek(InitialPosition.EARLIEST)
 
     run(server, "group-latest", body, segments=2)

@@ -94,7 +94,7 @@ def error_from(status: int, body: bytes, *, call: str) -> MagnetarError:
     reason = reason_of(status, body)
     kind = _kind(status, reason)
     if issubclass(kind, Unknown) and not call.startswith("GET "):
-        reason = f"{reason}: it may have happened"
+        reason = f"{reason}: the operation may have happened"
     return kind(reason, http_status=status, call=call)
 
 

@@ -49,7 +49,7 @@ def _bits(text: str) -> int | None:
     try:
         return int.from_bytes(base64.b64decode(text, validate=True), "little") if text else None
     except ValueError as error:
-        raise Corrupt("the server described a batch with something that is no set of bits", text=text) from error
+        raise Corrupt("the server sent an invalid ack set for a batch", text=text) from error
 
 
 def _entry(named: Mapping[str, str], body: bytes) -> PeekedMessage:
@@ -103,7 +103,7 @@ def _properties(text: str) -> dict[str, str]:
     try:
         return msgspec.json.decode(_text(text), type=dict[str, str])
     except msgspec.DecodeError as error:
-        raise Corrupt("the properties of a message cannot be read", text=text) from error
+        raise Corrupt("the properties of a message cannot be parsed", text=text) from error
 
 
 def _text(header: str) -> str:
@@ -115,4 +115,4 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Corrupt("the server described a message with something that is no number", text=text) from None
+        raise Corrupt("the server sent an invalid number for a message", text=text) from None

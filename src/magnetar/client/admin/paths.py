@@ -31,7 +31,7 @@ def namespace(name: str) -> str:
 def topics(name: str, domain: str) -> str:
     """The topics of a namespace; `domain` is persistent or non-persistent."""
     if domain not in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
-        raise InvalidName("topics are listed by domain: persistent or non-persistent", domain=domain)
+        raise InvalidName("domain must be persistent or non-persistent", domain=domain)
     return f"{ROOT}/{domain}/{_namespace(name)}"
 
 
@@ -52,7 +52,7 @@ def scalable(name: str) -> str:
     """A scalable topic; of a short name, or of any other domain, the one that stands for it."""
     found = topic_name(name)
     if found.is_segment or found.is_partition or found.domain is Domain.NON_PERSISTENT:
-        raise InvalidName("not the name of a scalable topic: topic://tenant/namespace/name", name=name)
+        raise InvalidName("expected the name of a scalable topic: topic://tenant/namespace/name", name=name)
     return f"{scalable_topics(str(found.namespace))}/{part(found.local_name)}"
 
 
@@ -64,7 +64,7 @@ def segment(name: str) -> str:
     """`segment://tenant/namespace/topic/hhhh-hhhh-id`."""
     found = topic_name(name)
     if found.segment is None:
-        raise InvalidName("not the name of a segment: segment://tenant/namespace/topic/hhhh-hhhh-id", name=name)
+        raise InvalidName("expected the name of a segment: segment://tenant/namespace/topic/hhhh-hhhh-id", name=name)
     return f"{ROOT}/segments/{_namespace(str(found.namespace))}/{part(found.local_name)}/{found.segment}"
 
 

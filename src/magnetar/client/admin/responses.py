@@ -39,7 +39,7 @@ def decoded(answer: RestResponse, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(answer.body, type=kind, strict=False)
     except msgspec.DecodeError as error:
-        raise Corrupt(f"the answer cannot be read: {error}", call=answer.call) from error
+        raise Corrupt(f"the response cannot be parsed: {error}", call=answer.call) from error
 
 
 class Body:
@@ -55,17 +55,17 @@ class Body:
         if encoding.lower() == "gzip":
             self._inflate = zlib.decompressobj(wbits=31)
         elif encoding.lower() not in ("", "identity"):
-            raise Corrupt(f"the answer comes as {encoding[:80]}, which was not asked for", call=call)
+            raise Corrupt(f"the response has the unrequested encoding {encoding[:80]}", call=call)
 
     def add(self, piece: bytes) -> None:
         if self._inflate is not None:
             try:
                 piece = self._inflate.decompress(piece, self._room + 1)
             except zlib.error as error:
-                raise Corrupt(f"the answer cannot be inflated: {error}", call=self._call) from error
+                raise Corrupt(f"the response cannot be decompressed: {error}", call=self._call) from error
         self._room -= len(piece)
         if self._room < 0:
-            raise Corrupt(f"the answer is larger than {ADMIN_ANSWER_BYTES_MAX} bytes", call=self._call)
+            raise Corrupt(f"the response is larger than {ADMIN_ANSWER_BYTES_MAX} bytes", call=self._call)
         self._pieces.append(piece)
 
     def whole(self) -> bytes:
@@ -117,10 +117,10 @@ def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> Magn
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return NotReady(f"no broker answers at {url}: {words}", **facts)
     if isinstance(error, httpx2.PoolTimeout):
-        return Busy("too many calls at once wait for a connection", **facts)
+        return Busy("too many calls wait for a connection: try again later", **facts)
     if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
         return Misuse(f"the request cannot be sent: {words}", **facts)
-    changes = "" if call.startswith("GET ") else ": it may have happened"
+    changes = "" if call.startswith("GET ") else ": the operation may have happened"
     if isinstance(error, httpx2.TimeoutException):
-        return TimedOut(f"no answer within {timeout_s:g} s{changes}", **facts)
-    return ConnectionLost(f"the connection broke before the answer came{changes}", **facts)
+        return TimedOut(f"no response within {timeout_s:g} s{changes}", **facts)
+    return ConnectionLost(f"the connection was lost before the response{changes}", **facts)

@@ -1,8 +1,8 @@
-"""A hold on a scalable topic: what lies behind some places is kept for a reader that commits rarely.
+"""A hold on a scalable topic: the broker keeps all messages after given positions for a reader that commits rarely.
 
-Made, moved and ended by one command each; it moves forward only, and lives on with every call until it expires. Safe to
-repeat: a place behind the present one changes nothing. Our own command: brokers of Apache Pulsar do not have it, which
-is `Refused`.
+One command creates, moves or ends a hold. A hold moves forward only, and each call renews it until it expires. Calls
+are idempotent: an earlier position changes nothing. The command is a Magnetar extension: Apache Pulsar brokers do not
+support it (`Refused`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from magnetar.wire.scalable.plans import columns, read_around, read_places
 
 @dataclass(frozen=True, slots=True)
 class HoldRequest:
-    """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
-    where there is no such hold yet, so that a repeated call changes nothing; without places it is asked about, and
-    SubscriptionNotFound where there is none. `resumes`: SubscriptionNotFound where it was ended: it is not made anew.
-    `around`: where messages in chunks begin of which some was read before the place, and are kept too.
+    """A request. `places` None: only renew the hold. `release`: end it. `begins`: the places count only if the hold
+    does not exist yet, so that a repeated call changes nothing; without places the request only asks for the hold, and
+    raises SubscriptionNotFound if it does not exist. `resumes`: raise SubscriptionNotFound if the hold was ended, and
+    do not create it again. `around`: the first positions of partly read chunked messages, which are kept too.
     """
 
     topic: str
@@ -44,9 +44,9 @@ class HoldRequest:
     def __post_init__(self) -> None:
         check_text(self.name, "the name of a hold")
         if not self.name:
-            raise Misuse("a hold has a name", topic=self.topic)
-        check_number(self.expires_s, "after how many seconds a hold expires, or 0 for the broker's default,")
-        check_number(self.incarnation, "the incarnation of a topic, as its plan tells it,")
+            raise Misuse("the name of a hold must not be empty", topic=self.topic)
+        check_number(self.expires_s, "expires_s of a hold")
+        check_number(self.incarnation, "incarnation")
         check_text(self.owner, "the owner of a hold")
         if self.places is not None:
             check_places(self.places, self.topic)
@@ -55,9 +55,9 @@ class HoldRequest:
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """As it is now. `places`: from where on messages are kept; segments before them are not, segments behind them are
-    kept whole. `expired`: it was over when this was asked; `lost`: segments of which messages behind the places are
-    gone. `moved`: the places are ahead of those of before, or it is new. `owner`: who had it before this call.
+    """The present hold. `places`: messages are kept from there on; segments before them are not kept, segments after
+    them are kept whole. `expired`: the hold had expired before this call. `lost`: segments with deleted messages after
+    the places. `moved`: the places moved forward, or the hold is new. `owner`: the owner before this call.
     """
 
     topic: str

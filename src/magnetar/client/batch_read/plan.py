@@ -1,8 +1,8 @@
-"""How far a scalable topic can be read from somewhere, and how much that is: what readers in batches plan with.
+"""Plans for readers in batches: how far a scalable topic is readable from given positions, and the amount of data.
 
-One question to any broker, answered from indexes, and the layout with it: with the two the same range can be read again
-later, whatever is reshaped meanwhile. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`. The
-last layouts are kept, so that one that has not changed does not travel again.
+One request to any broker, which answers from indexes and includes the layout: with both, the same range can be read
+again later, regardless of splits and merges. The command is a Magnetar extension: Apache Pulsar brokers do not support
+it (`Refused`). The last layouts are cached, so that an unchanged layout is not sent again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _WORDS = {"start": pb.FROM_START, "earliest": pb.FROM_EARLIEST, "latest": pb.FRO
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """`start`: for segments without a place. "start": the first message ever (one that is gone is a loss); "earliest":
-    the first that is left; "latest": behind the last; a number: the first published at or after these milliseconds."""
+    """`start` applies to segments without a place. "start": the first message ever (a deleted one counts as a loss);
+    "earliest": the first that still exists; "latest": after the last; a number: the first published at or after that
+    time in milliseconds."""
 
     topic: str
     places: Mapping[SegmentId, ReadPosition]
@@ -49,20 +50,20 @@ class PlanRequest:
         check_places(self.places, self.topic)
         if self.targets is not None:
             check_places(self.targets, self.topic)
-        check_number(self.messages_max, "messages_max of a plan, or 0 for no limit,")
-        check_number(self.bytes_max, "bytes_max of a plan, or 0 for no limit,")
+        check_number(self.messages_max, "messages_max of a plan")
+        check_number(self.bytes_max, "bytes_max of a plan")
         check_text(self.subscription, "the subscription that a plan is for")
         said: object = self.start
         if not (said in _WORDS if isinstance(said, str) else isinstance(said, int) and is_publish_ms(said)):
-            words = 'a plan starts at "start", "earliest", "latest" or a publish time in milliseconds since 1970'
+            words = 'start of a plan must be "start", "earliest", "latest" or a publish time in milliseconds since 1970'
             raise Misuse(words, given=repr(said)[:SHOWN_CHARS_MAX])
 
 
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`stretches`: of the segments that were measured, by id; a segment that is not among them comes later. `layout`
-    and `incarnation`: the graph, and which life of the topic it is of.
+    """`stretches`: the measured segments, by id; a missing segment comes later. `layout` and `incarnation`: the graph
+    of segments, and the incarnation of the topic.
     """
 
     topic: str
@@ -79,7 +80,7 @@ class Plan:
 class PlanClient:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._known: dict[str, Plan] = {}  # with no stretches; the one used last comes last
+        self._known: dict[str, Plan] = {}  # without stretches, in the order of use
 
     async def plan(self, asking: PlanRequest, timeout_s: float) -> Plan:
         return await persist(
@@ -97,7 +98,7 @@ class PlanClient:
             known = Plan(asking.topic, said.incarnation, read_layout(said.dag), {}, read_routing(said.dag))
             self._keep(known)
         elif known is None or (known.incarnation, known.epoch) != (said.incarnation, said.epoch):
-            raise Corrupt("a plan came without the layout it is of", topic=asking.topic, epoch=said.epoch)
+            raise Corrupt("the broker sent a plan without its layout", topic=asking.topic, epoch=said.epoch)
         return Plan(known.topic, known.incarnation, known.layout, read_stretches(said.stretches), known.routing)
 
     def _keep(self, known: Plan) -> None:
@@ -109,7 +110,7 @@ class PlanClient:
 
 def check_ours(connection: Connection, what: str) -> None:
     if not connection.features.magnetar_extensions:
-        raise Refused(f"the broker does not know {what}: they are Magnetar's own", url=connection.url)
+        raise Refused(f"the broker does not support {what}: they require a Magnetar broker", url=connection.url)
 
 
 def _command(asking: PlanRequest, known: Plan | None, request_id: int) -> pb.BaseCommand:

@@ -1,9 +1,8 @@
-"""The entries of one topic or segment as they are stored, from a position on and up to another: what engines read that
-plan their own batches.
+"""Reads the stored entries of one topic or segment from one position to another, for engines that plan their batches.
 
-A consumer underneath, exclusive and not durable, that opens nothing: bytes come out in runs, in order, each entry once,
-also over lost connections. A topic that is not there is an error, never made. It refuses to read what is behind the end
-it was given; without one it ends at what was last when it was opened. It trusts the broker for the order of entries.
+It is an exclusive, non-durable consumer that decodes nothing: it returns runs of bytes in order, each entry once, also
+across lost connections. A missing topic is an error and is never created. It does not read past the given end; without
+one it ends at the entry that was last when it was opened. It trusts the broker for the order of entries.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ LATEST: Place = (MessageId.LATEST.ledger, MessageId.LATEST.entry)
 
 
 class EntryReader:
-    """Keeps the `ConsumerSink` contract. Nothing is asked for before the first `take`; then `window` messages are, and
-    more as they turn out to be small, or with `peek` one at a time.
+    """Satisfies the `ConsumerListener` contract. It requests no messages before the first `take`. Then it requests
+    `window` messages, and more if they are small; with `peek` it requests one at a time.
     """
 
     def __init__(self, lookup: Lookup, topic: str, start: Place = EARLIEST, *, peek: bool = False) -> None:
         self.topic = topic
         self.id = lookup.pool.next_id()
-        self.next = start  # where a new connection goes on
+        self.next = start  # the first entry for a new connection
         self._lookup = lookup
         self._runtime = lookup.pool.runtime
         name = f"range-{self._runtime.rng('client.ranges').getrandbits(48):012x}"
@@ -65,13 +64,13 @@ class EntryReader:
         await self._attached.start(self._lookup.timeout_s)
 
     async def last(self) -> Place | None:
-        """The last entry that there is now; None where the topic is empty."""
+        """The last entry of the topic now; None if the topic is empty."""
         told = await persist(self._runtime, self._lookup.timeout_s, self._ask_last, what="last message id")
         found = from_data(told.last_message_id)
         return None if found.entry < 0 else (found.ledger, found.entry)
 
     async def take(self, timeout_s: float = RANGE_SILENT_S) -> list[Entry]:
-        """The entries that have come, at least one: `TimedOut` if none comes for so long."""
+        """The entries that have arrived, at least one; `TimedOut` if none arrives in time."""
         self._asking = True
         self._refill()
         if not self._queue:
@@ -83,7 +82,7 @@ class EntryReader:
                     await self._waiter
             except TimeoutError:
                 raise TimedOut(
-                    "no entry came for too long: is the broker there?", topic=self.topic, silent_s=timeout_s
+                    "no entry arrived in time: check that the broker is running", topic=self.topic, silent_s=timeout_s
                 ) from None
             finally:
                 self._waiter = None
@@ -103,16 +102,16 @@ class EntryReader:
             connection.write(encode_command(self._close_command(connection)))
         self._wake(Closed("the reader is closed", topic=self.topic))
 
-    # What the connection tells
+    # Callbacks of the connection
 
     def message(self, parts: MessageParts, entry: bytes) -> None:
         place = (parts[1], parts[2])
         try:
             messages = entries.counts(entry)
         except Corrupt:
-            messages = 1  # whoever opens the entry finds out
+            messages = 1  # the reader of the entry will find the error
         self._permits -= messages
-        if place < self.next:  # come again over a new connection
+        if place < self.next:  # repeated over a new connection
             self._refill()
             return
         self.next = (place[0], place[1] + 1)
@@ -124,10 +123,10 @@ class EntryReader:
         self._wake(None)
 
     def active(self, is_active: bool) -> None:
-        """There is no other."""
+        """Ignored: it is the only consumer."""
 
     def reached_end(self) -> None:
-        """Whoever reads knows where to stop."""
+        """Ignored: the range has its own end."""
 
     def closed_by_broker(self, url: str) -> None:
         self._connection = None
@@ -137,7 +136,7 @@ class EntryReader:
         self._connection = None
         self._attached.lost(error)
 
-    # Inside
+    # Internal
 
     async def _open(self, connection: Connection, attempt: int) -> None:
         request_id = connection.next_request_id()
@@ -174,12 +173,12 @@ class EntryReader:
             reply = await connection.request(
                 command, command.getLastMessageId.request_id, timeout_s=self._lookup.timeout_s
             )
-        except ConsumerNotFound as error:  # it was just being disconnected: it comes back
+        except ConsumerNotFound as error:  # the consumer was disconnected at that moment and reconnects
             raise NotReady(str(error)) from error
         return reply.getLastMessageIdResponse
 
     def _refill(self) -> None:
-        """Ask for more once half of the window is used up and what waits here is not too much."""
+        """Request more once half of the window is used and the waiting entries are within the bound."""
         connection = self._connection
         if connection is None or not self._asking or self._queued_bytes >= RANGE_BYTES_MAX:
             return
@@ -210,8 +209,8 @@ class EntryReader:
 
 
 class RangeReader:
-    """All entries from `start` up to `end`, which is not included; without an end up to what is last now. `take`
-    returns the next run, and an empty one when all was read.
+    """All entries from `start` up to but not including `end`; without an end, up to the last one now. `take` returns
+    the next run, and an empty one at the end.
     """
 
     def __init__(self, lookup: Lookup, topic: str, start: Place, end: Place | None = None) -> None:

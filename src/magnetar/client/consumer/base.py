@@ -1,8 +1,8 @@
-"""What all consumers are to whoever holds one: messages over one bounded inbox, taken one by one, many at a time or by
-iterating, until it is closed.
+"""The common interface of all consumers: messages over one bounded queue, taken one by one, in batches or by iteration,
+until the consumer is closed.
 
-A receive that is cancelled has taken nothing; a close that is cancelled goes on by itself. What a consumer is attached
-to, and what taking a message means to it, is its own (`_hand_out`, `_leave`).
+A cancelled receive has taken no message; a cancelled close continues in the background. Each consumer defines its own
+attachments and the bookkeeping for a taken message (`_hand_out`, `_leave`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ BATCH_WAIT_S = 0.1
 
 
 class ConsumerBase(ABC, Generic[T]):
-    """`kind` begins the name that it gets if it was given none. `facts` say which one it is; `watches`: does it want to
-    know of every message that is taken?
+    """`kind` is the prefix of the generated name of an unnamed consumer. `facts` identify the consumer in errors.
+    `watches`: whether it must be notified of every message that is taken.
     """
 
-    _ends: ClassVar[tuple[type[MagnetarError], ...]] = (Closed,)  # what ends an iteration
+    _ends: ClassVar[tuple[type[MagnetarError], ...]] = (Closed,)  # errors that end an iteration
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConsumerBase(ABC, Generic[T]):
         closed: Callable[[Any], None] | None,
     ) -> None:
         self._runtime = lookup.pool.runtime
-        if not asked.name:  # the same for every part and every attach: brokers order consumers by it
+        if not asked.name:  # one name for every part and attach: brokers order consumers by it
             unique = f"{self._runtime.rng('client.consumer').getrandbits(40):010x}"
             asked = replace(asked, name=f"{kind}-{unique}" if kind else unique)
         self.asked = asked
@@ -67,8 +67,8 @@ class ConsumerBase(ABC, Generic[T]):
         self._closing: asyncio.Task[None] | None = None
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time; of a plain topic that was terminated `Sealed` behind the
-        last one.
+        """The next message. `NoMessage` if none arrives in time; `Sealed` after the last message of a plain topic that
+        was terminated.
         """
         while True:
             message = self._inbox.take()
@@ -84,9 +84,11 @@ class ConsumerBase(ABC, Generic[T]):
         bytes_max: int = BATCH_BYTES_MAX,
         timeout_s: float = BATCH_WAIT_S,
     ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        """Messages until one of the bounds is reached; an empty list if none arrives in time."""
         if messages_max < 1 or bytes_max < 1:
-            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
+            raise Misuse(
+                "messages_max and bytes_max must be at least 1", messages_max=messages_max, bytes_max=bytes_max
+            )
         batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
         return list(self._hand_out(batch)) if self._watches else batch
 
@@ -108,7 +110,7 @@ class ConsumerBase(ABC, Generic[T]):
         return f"<magnetar.aio.{type(self).__name__} {self._described()}>"
 
     def _described(self) -> str:
-        """For people: which one it is, of what, and how it is."""
+        """For repr: the subscription, its topics and the state."""
         topics: list[str] = getattr(self, "topics", None) or [getattr(self, "topic", "no topic")]
         of = topics[0] if len(topics) == 1 else f"{len(topics)} topics"
         state = "closed" if self.closed else f"{self.queued} queued"
@@ -116,12 +118,12 @@ class ConsumerBase(ABC, Generic[T]):
 
     @property
     def queued(self) -> int:
-        """Messages received and not taken yet."""
+        """The number of messages received and not taken yet."""
         return self._inbox.count
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait, and leave: what was not taken or not acknowledged goes to others. A
-        close that is cancelled goes on by itself; another one waits for the same end.
+        """Send the waiting acknowledgements and close; unacknowledged messages go to other consumers. A cancelled close
+        continues in the background; another call waits for the same end.
         """
         if self._closing is None:
             self.receiver.end(Closed("the consumer is closed", **self._facts))
@@ -137,18 +139,18 @@ class ConsumerBase(ABC, Generic[T]):
     ) -> None:
         await self.close()
 
-    # Its own
+    # Defined by each consumer
 
     @abstractmethod
     def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
-        """The application gets these: called in the very step in which they leave the inbox. Returns those that it
-        gets; a message that is left out comes again. It does not raise: what it was given is in no queue any more."""
+        """Called in the step in which messages leave the queue for the application. Returns those that it gets; a
+        message that is left out is redelivered. Must not raise: the messages are in no queue any more."""
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Everything that it is attached to."""
+        """Detach from everything."""
 
-    # Inside
+    # Internal
 
     async def _close(self) -> None:
         try:
@@ -162,4 +164,4 @@ class ConsumerBase(ABC, Generic[T]):
             raise Closed("the consumer is closed", **self._facts)
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        self._log.crashed("consumer failed", error, name=name)
+        self._log.crashed("consumer_crashed", error, name=name)

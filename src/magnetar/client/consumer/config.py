@@ -1,7 +1,6 @@
-"""What a consumer is asked to be: its subscription and everything that can be chosen about it, as values.
+"""The configuration of a consumer: its subscription and all options, as values.
 
-Misuse is refused here, before anything is sent; what the broker decides (who may subscribe, which ranges are free) is
-its own business.
+Misuse is refused here, before any request. The broker decides the rest, such as permissions and free hash ranges.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from magnetar.client.consumer.ack.nacks import NackBackoff
 from magnetar.client.message import MessageId
 from magnetar.wire.proto import pb
 
-QUEUE_MESSAGES_TOTAL = 50_000  # over all partitions of a consumer, as stock clients
+QUEUE_MESSAGES_TOTAL = 50_000  # over all partitions of a consumer, as in stock clients
 
 OnSegments = Callable[["SegmentsChanged"], None]
 OnUndecodable = Literal["raise", "dead_letter"]
@@ -39,8 +38,9 @@ Topics = str | list[str] | tuple[str, ...] | re.Pattern[str]
 
 @public("magnetar")
 class SubscriptionType(Enum):
-    """Who gets a message. `EXCLUSIVE`: the only consumer. `FAILOVER`: one at a time, the others stand by. `SHARED`: any
-    of them, in no order. `KEY_SHARED`: all messages of a key go to one of them, in order.
+    """How messages are distributed. `EXCLUSIVE`: to the only consumer. `FAILOVER`: to one consumer at a time, the
+    others stand by. `SHARED`: to any consumer, in no order. `KEY_SHARED`: all messages of a key to one consumer, in
+    order.
     """
 
     EXCLUSIVE = "Exclusive"
@@ -50,13 +50,13 @@ class SubscriptionType(Enum):
 
     @property
     def single(self) -> bool:
-        """Does one consumer get everything, in order?"""
+        """Whether one consumer receives everything, in order."""
         return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 
 
 @public("magnetar")
 class InitialPosition(Enum):
-    """Where a new subscription starts; one that exists goes on where it is."""
+    """Where a new subscription starts; an existing one continues at its position."""
 
     LATEST = "Latest"
     EARLIEST = "Earliest"
@@ -65,8 +65,8 @@ class InitialPosition(Enum):
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class SegmentsChanged:
-    """Segments of a topic that a stream consumer reads from now on (`gained`), and those it reads no more (`lost`):
-    read to their end, given to another consumer, or closed with it.
+    """Segments of a topic that a stream consumer starts to read (`gained`), and those that it stops reading (`lost`):
+    read to the end, moved to another consumer, or closed with it.
     """
 
     topic: str
@@ -77,26 +77,26 @@ class SegmentsChanged:
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class KeyShared:
-    """How keys are shared out. Without `ranges` the broker splits them; with ranges (of 0..65535, both ends included)
-    this consumer gets exactly those.
+    """How keys are distributed. Without `ranges` the broker splits them; with ranges (of 0..65535, both ends included)
+    this consumer gets exactly these.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
     out_of_order: bool = False
-    buckets: bool = False  # the ranges are those of all entry buckets of a segment, whoever gets which
+    buckets: bool = False  # the ranges are those of all entry buckets of a segment, for all its consumers
 
     def __post_init__(self) -> None:
         for start, end in self.ranges:
             if not 0 <= start <= end < SLOTS:
-                raise InvalidRange(f"a sticky range lies within 0..{SLOTS - 1}", start=start, end=end)
+                raise InvalidRange(f"a sticky range must lie within 0..{SLOTS - 1}", start=start, end=end)
 
 
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """After `redeliveries_max` redeliveries a message goes to `topic` instead of to the application: by default
-    `<topic>-<subscription>-DLQ`, of a scalable topic `<topic>-DLQ`. `retry_topic` (by default
-    `<topic>-<subscription>-RETRY`) is where `reconsume_later` puts messages. `<topic>`: as it was asked for.
+    """After `redeliveries_max` redeliveries a message goes to `topic` and not to the application: by default
+    `<topic>-<subscription>-DLQ`, of a scalable topic `<topic>-DLQ`. `reconsume_later` publishes to `retry_topic` (by
+    default `<topic>-<subscription>-RETRY`). `<topic>` is the name under which the consumer subscribed.
     """
 
     redeliveries_max: int = 16
@@ -105,14 +105,14 @@ class DeadLetters:
     initial_subscription: str = ""
 
     def __post_init__(self) -> None:
-        check_number(self.redeliveries_max, "redeliveries_max, which counts redeliveries,")
+        check_number(self.redeliveries_max, "redeliveries_max")
         for name in ("topic", "retry_topic", "initial_subscription"):
             check_text(getattr(self, name), f"{name} of dead letters")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
-    """Everything about a consumer but its topics, its schema and its callbacks."""
+    """Everything about a consumer except its topics, its schema and its callbacks."""
 
     subscription: str
     type: SubscriptionType = SubscriptionType.EXCLUSIVE
@@ -138,8 +138,8 @@ class ConsumerConfig:
     chunked_pending_max: int = CHUNKED_PENDING_MAX
     chunked_expire_s: float = CHUNKED_EXPIRE_S
     discard_incomplete_chunks: bool = False
-    # Encrypted messages cannot be read here. They are passed by and stay unacknowledged, for a consumer that has the
-    # key; with this they are acknowledged as what could not be decrypted. Each is counted, and the first is logged.
+    # This client cannot decrypt. It skips encrypted messages and leaves them unacknowledged, for a consumer that has
+    # the key. With this option it acknowledges them as undecryptable. Each is counted, and the first is logged.
     discard_encrypted: bool = False
     discovery_s: float = DISCOVERY_S
     start: MessageId | None = None  # of readers
@@ -147,60 +147,61 @@ class ConsumerConfig:
     rollback_s: int = 0
     paused: bool = False
     # A message whose value does not fit the schema. "raise": `message.value` raises `Undecodable`. "dead_letter": it is
-    # decoded when it arrives, and goes to the dead-letter topic instead of to the application.
+    # decoded on arrival, and goes to the dead-letter topic and not to the application.
     on_undecodable: OnUndecodable = "raise"
     on_segments: OnSegments | None = None  # of stream consumers
 
     @property
     def watches(self) -> bool:
-        """Must be known what was handed out? For the timeout, and for dead letters: only that is refused."""
+        """Whether taken messages must be recorded: for the timeout, and for dead letters, which only they can
+        become."""
         return self.ack_timeout_s > 0 or self.dead_letters is not None
 
     def __post_init__(self) -> None:
         check_text(self.subscription, "the name of a subscription, or of a group,")
         if not self.subscription:
-            raise Misuse("a subscription has a name")
+            raise Misuse("the name of a subscription must not be empty")
         if not 0 <= self.queue_messages <= RECEIVER_QUEUE_MESSAGES_MAX:
-            raise Misuse(f"queue_messages is 0..{RECEIVER_QUEUE_MESSAGES_MAX}", queue_messages=self.queue_messages)
+            raise Misuse(f"queue_messages must be 0..{RECEIVER_QUEUE_MESSAGES_MAX}", queue_messages=self.queue_messages)
         if self.queue_bytes <= 0 or self.queue_messages_total <= 0:
-            raise Misuse("the bounds of a queue are positive")
+            raise Misuse("queue_bytes and queue_messages_total must be positive")
         if self.ack_group_s < 0 or self.ack_group_max <= 0 or self.ack_timeout_s < 0:
-            raise Misuse("times and numbers of acknowledgements are not negative")
+            raise Misuse("ack_group_s and ack_timeout_s must not be negative, ack_group_max must be positive")
         if self.key_shared is not None and self.type is not SubscriptionType.KEY_SHARED and self.durable:
-            raise Misuse("key_shared is for KEY_SHARED subscriptions and for readers", type=self.type.value)
+            raise Misuse("key_shared requires a KEY_SHARED subscription or a reader", type=self.type.value)
         if self.read_compacted and not self.type.single:
-            raise Misuse("read_compacted is for EXCLUSIVE and FAILOVER subscriptions", type=self.type.value)
+            raise Misuse("read_compacted requires an EXCLUSIVE or FAILOVER subscription", type=self.type.value)
         if self.dead_letters is not None and self.type.single and not self.retry:
             raise Misuse(
-                "dead letters need a SHARED or KEY_SHARED subscription: brokers count redeliveries there only",
+                "dead_letters requires a SHARED or KEY_SHARED subscription: brokers count redeliveries only there",
                 type=self.type.value,
             )
         if self.on_undecodable not in ("raise", "dead_letter"):
             raise Misuse("on_undecodable must be 'raise' or 'dead_letter'", given=repr(self.on_undecodable)[:80])
         if self.on_undecodable == "dead_letter" and self.type.single:
             raise Misuse(
-                "on_undecodable='dead_letter' needs a SHARED or KEY_SHARED subscription or a queue consumer: where"
+                "on_undecodable='dead_letter' requires a SHARED or KEY_SHARED subscription or a queue consumer: where"
                 " order matters, catch Undecodable at message.value and decide",
                 type=self.type.value,
             )
         if self.rollback_s < 0:
-            raise Misuse("rollback_s goes back, by that many seconds", rollback_s=self.rollback_s)
+            raise Misuse("rollback_s must not be negative", rollback_s=self.rollback_s)
 
     @property
     def buries(self) -> bool:
-        """May messages go to a dead-letter or retry topic?"""
+        """Whether messages may go to a dead-letter or retry topic."""
         return self.dead_letters is not None or self.retry or self.on_undecodable == "dead_letter"
 
     def queue_of(self, topics: int) -> int:
-        """The queue of one of so many topics."""
+        """The queue size of each of this many topics."""
         if topics <= 1 or self.queue_messages == 0:
             return self.queue_messages
         return max(1, min(self.queue_messages, self.queue_messages_total // topics))
 
 
 def by_buckets(asked: ConsumerConfig, ranges: tuple[tuple[int, int], ...]) -> ConsumerConfig:
-    """The same for a segment that is read together with others (PIP-486). What one acknowledged of a batch does not
-    come to another, and nothing is compacted: consumers that share cannot ask for that."""
+    """The configuration for a segment that is shared with other consumers (PIP-486). Messages that one consumer
+    acknowledged in a batch are not delivered to another. Compacted reading is off: shared consumers cannot have it."""
     return replace(
         asked,
         type=SubscriptionType.KEY_SHARED,

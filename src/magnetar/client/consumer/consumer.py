@@ -1,8 +1,9 @@
 """A consumer: messages of one topic, of its partitions, of several topics or of all that match a pattern.
 
-What users hold. Messages are received, iterated over or handed to a listener, and acknowledged one by one, up to one,
-or negatively. A receive that is cancelled has taken nothing. Acknowledging is grouped and cannot fail unless its
-receipt is asked for; whatever was not acknowledged comes again. Every call belongs to one loop; nothing here blocks.
+This is the public class. Messages are received, iterated over or passed to a listener, and acknowledged one by one,
+cumulatively, or negatively. A cancelled receive has taken no message. Acknowledgements are grouped and do not fail
+unless `confirm` is set; an unacknowledged message is redelivered. Every call belongs to one event loop and does not
+block.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ log = get("client.consumer")
 T = TypeVar("T")
 
 Listener = Callable[["Consumer[Any]", Message[Any]], Awaitable[None] | None]
-OnActive = Callable[["Consumer[Any]", str, bool], None]  # consumer, topic, is it the active one now
+OnActive = Callable[["Consumer[Any]", str, bool], None]  # consumer, topic, whether it is the active one now
 
 
 @public("magnetar.aio")
 class Consumer(ConsumerBase[T], Generic[T]):
-    """Made by `Client.subscribe`. `async for message in consumer` ends when the topic was terminated and everything in
-    it is acknowledged, or when the consumer is closed.
+    """Created by `Client.subscribe`. `async for message in consumer` ends when the topic was terminated and all its
+    messages are acknowledged, or when the consumer is closed.
     """
 
     _ends = (Sealed, Closed)
@@ -80,8 +81,8 @@ class Consumer(ConsumerBase[T], Generic[T]):
     # Acknowledging
 
     async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one is done. With `confirm` the broker's receipt is awaited (of a batch that is acknowledged as a whole:
-        once the last of it is); if that fails it is not known whether it arrived, and it is sent again later.
+        """Acknowledge one message. `confirm` awaits the broker's reply (for a batch that is acknowledged as a whole,
+        after its last message). If that fails, the outcome is unknown, and the acknowledgement is sent again later.
         """
         if isinstance(message, Message):
             part: TopicConsumer = message._delivery.source
@@ -99,8 +100,8 @@ class Consumer(ConsumerBase[T], Generic[T]):
             part.acker.added()
 
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only. While a message in
-        chunks that began before it is incomplete, only what lies before that one is covered (H-R2)."""
+        """Acknowledge a message and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only. If a
+        chunked message that began before it is incomplete, only messages before that one are acknowledged (H-R2)."""
         if isinstance(message, Message):
             part, place = self._source_of(message), place_of_message(message)
         else:
@@ -113,7 +114,7 @@ class Consumer(ConsumerBase[T], Generic[T]):
             part.acker.added()
 
     async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
-        """Not done: deliver it again, after the wait that `nack` says."""
+        """Request redelivery, after the delay of `nack`."""
         if isinstance(message, Message):
             self._source_of(message).redelivery.refuse(message)
         else:
@@ -122,23 +123,24 @@ class Consumer(ConsumerBase[T], Generic[T]):
     async def reconsume_later(
         self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
+        """Defer a message through the retry topic; after too many deferrals it goes to the dead-letter topic. Requires
+        `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
-            raise Misuse("reconsume_later needs a consumer with retry=True")
+            raise Misuse("reconsume_later requires a consumer with retry=True")
         check_message(message)
         self._source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
     async def redeliver_unacknowledged(self) -> None:
-        """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
+        """Request redelivery of every unacknowledged message now, including those that were not taken yet."""
         for part in list(self._parts.by_topic.values()):
             part.redelivery.all()
 
-    # Moving about
+    # Positions
 
     async def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
-        """To behind a message (or to itself: `inclusive`), or to the first message published at or after a time, given
-        in milliseconds since 1970. Of several topics all are moved, except by the id of a message of one of them.
+        """Move to after a message (with `inclusive`, to the message itself), or to the first message published at or
+        after a time in milliseconds since 1970. All topics are moved, or only one if `to` is a message id.
         """
         parts = list(self._parts.by_topic.values())
         target: StartPosition | int
@@ -155,14 +157,14 @@ class Consumer(ConsumerBase[T], Generic[T]):
         )
 
     async def last_message_id(self) -> MessageId:
-        """Of the one topic of this consumer; ledger and entry are -1 if there is none."""
+        """The last message of the consumer's only topic; ledger and entry are -1 if the topic is empty."""
         found = await self.last_message_ids()
         if len(found) != 1:
-            raise Misuse("a consumer of several topics has several last messages: last_message_ids")
+            raise Misuse("last_message_id requires a consumer of one topic: use last_message_ids")
         return found[0]
 
     async def last_message_ids(self) -> list[MessageId]:
-        """Of every topic and partition; each id says its topic."""
+        """The last message of every topic and partition; each id names its topic."""
         self._check()
         asked = (
             consumer_seek.last_message(part, self._runtime, self._lookup.timeout_s)
@@ -171,14 +173,14 @@ class Consumer(ConsumerBase[T], Generic[T]):
         return [last for last, _ in await asyncio.gather(*asked)]
 
     async def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers together: messages that are not acknowledged, their
-        bytes, and the publish time and age of the oldest. Acknowledgements of this consumer are sent first. `Refused`:
-        the broker is not a Magnetar broker."""
+        """The backlog of the subscription over all its consumers: the unacknowledged messages, their bytes, and the
+        publish time and age of the oldest. Acknowledgements of this consumer are sent first. `Refused`: the broker is
+        not a Magnetar broker."""
         self._check()
         return await of_subscription(self._lookup, self._parts.topics, self.subscription, self._parts.by_topic.values())
 
     async def has_message_available(self) -> bool:
-        """Is there anything behind what was taken last?"""
+        """Whether there is a message after the last one taken."""
         if self._inbox.count:
             return True
         self._check()
@@ -189,13 +191,13 @@ class Consumer(ConsumerBase[T], Generic[T]):
         return any(await asyncio.gather(*asked))
 
     def pause(self) -> None:
-        """Ask brokers for nothing more until `resume`; what was asked for still comes."""
+        """Request no more messages until `resume`; messages already requested still arrive."""
         self._pause(True)
 
     def resume(self) -> None:
         self._pause(False)
 
-    # What it is
+    # Properties
 
     @property
     def subscription(self) -> str:
@@ -203,34 +205,34 @@ class Consumer(ConsumerBase[T], Generic[T]):
 
     @property
     def topics(self) -> list[str]:
-        """The topics it consumes now; partitioned ones count once."""
+        """The topics that it consumes now; a partitioned topic counts once."""
         return self._parts.topics
 
     @property
     def partitions(self) -> list[str]:
-        """What it is attached to, each partition by its own name."""
+        """The topics and partitions to which it is attached."""
         return list(self._parts.by_topic)
 
     @property
     def connected(self) -> bool:
-        """Is every part attached to its broker at this moment?"""
+        """Whether every part is attached to its broker now."""
         return all(part.connection is not None for part in self._parts.by_topic.values())
 
     @property
     def is_active(self) -> bool:
-        """Of a FAILOVER subscription: is it the one that gets messages, of at least one topic?"""
+        """For a FAILOVER subscription: whether this consumer receives the messages of at least one topic."""
         return any(part.is_active for part in self._parts.by_topic.values())
 
     @property
     def reached_end(self) -> bool:
-        """Were all its topics terminated, and is everything in them acknowledged?"""
+        """Whether all its topics were terminated and all their messages are acknowledged."""
         parts = self._parts.by_topic.values()
         return bool(parts) and all(part.at_end for part in parts)
 
-    # Life
+    # Lifecycle
 
     async def _start(self) -> None:
-        """Attach to everything; called once, by whoever made it."""
+        """Attach to all topics; its creator calls it once."""
         timeout_s = self._lookup.timeout_s
         try:
             if isinstance(self._named, re.Pattern):
@@ -262,7 +264,7 @@ class Consumer(ConsumerBase[T], Generic[T]):
         finally:
             await self._parts.close()
 
-    # Inside
+    # Internal
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
         for message in messages:
@@ -295,7 +297,7 @@ class Consumer(ConsumerBase[T], Generic[T]):
     def _source_of(self, message: Message[Any]) -> TopicConsumer:
         part: TopicConsumer = message._delivery.source
         if part.consumer is not self:
-            raise Misuse("the message was received by another consumer", topic=message.topic)
+            raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
         self._check()
         return part
 
@@ -310,21 +312,25 @@ class Consumer(ConsumerBase[T], Generic[T]):
                 answer = listener(self, message)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # the listener's own: its message comes again, the others go on
-                log.crashed("listener failed", error, id=message.id, topic=message.topic)
+            except Exception as error:  # from the listener: redeliver its message and continue
+                log.crashed("listener_crashed", error, id=message.id, topic=message.topic)
                 await self.negative_acknowledge(message)
 
     def _told_active(self, part: TopicConsumer, is_active: bool) -> None:
-        log.info("active" if is_active else "inactive", topic=part.topic, subscription=self.asked.subscription)
+        log.info(
+            "consumer_activated" if is_active else "consumer_deactivated",
+            topic=part.topic,
+            subscription=self.asked.subscription,
+        )
         if self._on_active is not None:
             self._on_active(self, part.topic, is_active)
 
     def _told_end(self, part: TopicConsumer) -> None:
-        log.info("end of topic", topic=part.topic, subscription=self.asked.subscription)
+        log.info("topic_end_reached", topic=part.topic, subscription=self.asked.subscription)
         if self.reached_end:
-            self.receiver.end(Sealed("the topic is terminated and everything in it was received"))
+            self.receiver.end(Sealed("the topic is terminated and all its messages were received"))
 
     def _told_failed(self, part: TopicConsumer, error: MagnetarError) -> None:
-        log.warning("consumer ended", topic=part.topic, why=error)
+        log.warning("consumer_ended", topic=part.topic, why=error)
         if all(other.failed is not None for other in self._parts.by_topic.values()):
             self.receiver.end(error)

@@ -1,8 +1,8 @@
-"""The topics of one consumer: partitions and lists of topics, each a part of its own, kept in line with what exists.
+"""The topics of one consumer: partitions and lists of topics, each with its own part, kept up to date.
 
-Partitions that are added later are noticed (`discovery_s`) and read from their first message, since all of it is newer
-than the consumer. Parts are attached several at a time; if one of them fails at the start, none stays. `pattern` tells
-this room which topics there are; how messages are merged is the inbox's business.
+Partitions that are added later are found (every `discovery_s`) and read from their first message, because all their
+messages are newer than the consumer. Parts are attached several at a time; if one fails at the start, all are closed.
+`pattern` supplies the matching topics; the receive queue merges the messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from magnetar.runtime.runtime import Owner
 
 log = get("client.consumer")
 
-MakePart = Callable[[str, ConsumerConfig, int], TopicConsumer]  # topic, how, its queue
+MakePart = Callable[[str, ConsumerConfig, int], TopicConsumer]  # topic, configuration, queue size
 
 
 class TopicConsumers:
@@ -37,18 +37,18 @@ class TopicConsumers:
         self._lookup = lookup
         self._asked = asked
         self._make = make
-        self._counts: dict[str, int] = {}  # topic as named -> its partitions, 0 for none
+        self._counts: dict[str, int] = {}  # topic as named -> number of partitions, 0 for none
         self._owner = Owner("client.parts", self._failed)
         self._changing = asyncio.Lock()
         self.closed = False
 
     @property
     def topics(self) -> list[str]:
-        """As they were named: partitioned topics count once."""
+        """As they were named: a partitioned topic counts once."""
         return list(self._counts)
 
     def of(self, message_id: MessageId) -> TopicConsumer:
-        """The one an id is of: it says so itself, or there is only one."""
+        """The part to which an id belongs: the id names its topic, or there is only one part."""
         part = self.by_topic.get(message_id.topic)
         if part is None:
             check_of(message_id, self.by_topic)
@@ -57,11 +57,13 @@ class TopicConsumers:
         if part is None and len(self._counts) == 1 and message_id.partition >= 0:
             part = self.by_topic.get(f"{next(iter(self._counts))}-partition-{message_id.partition}")
         if part is None:
-            raise Misuse("the id does not say which of the consumer's topics it is of", id=str(message_id))
+            raise Misuse(
+                "the id does not name one of the consumer's topics: use the message itself", id=str(message_id)
+            )
         return part
 
     async def start(self, topics: Iterable[str], timeout_s: float, *, follow: bool = True) -> None:
-        """The first topics. All of them are attached, or none."""
+        """Attach to the first topics, all or none."""
         try:
             async with self._changing:
                 await self._add(topics, timeout_s, later=False)
@@ -72,20 +74,20 @@ class TopicConsumers:
             self._lookup.pool.runtime.spawn(self._owner, self._follow())
 
     async def change(self, topics: set[str], timeout_s: float) -> None:
-        """Exactly these, from now on: what is new is read from its first message, what is gone is let go."""
+        """Consume exactly these topics: new ones from their first message; others are closed."""
         async with self._changing:
             for gone in [topic for topic in self._counts if topic not in topics]:
                 await self._remove(gone)
             await self._add(sorted(topics - self._counts.keys()), timeout_s, later=True)
 
     async def grow(self) -> None:
-        """Look whether partitions were added, and attach those, and whatever could not be attached before."""
+        """Attach to added partitions, and to those whose attach failed before."""
         async with self._changing:
             for topic, known in list(self._counts.items()):
                 if known:
                     count = await self._partitions(topic, self._lookup.timeout_s)
                     if count > known:
-                        log.info("partitions added", topic=topic, partitions=count, before=known)
+                        log.info("partitions_added", topic=topic, partitions=count, before=known)
                         self._counts[topic] = count
             wanted = [name for topic, count in self._counts.items() for name in names(topic, count)]
             await self._attach(wanted, self._lookup.timeout_s, later=True)
@@ -104,13 +106,13 @@ class TopicConsumers:
         await self._attach(wanted, timeout_s, later=later)
 
     async def _attach(self, topics: list[str], timeout_s: float, *, later: bool) -> None:
-        """Those of them that are not attached yet."""
+        """Attach to those topics that are not attached yet."""
         topics = [topic for topic in topics if topic not in self.by_topic]
         asked = replace(self._asked, initial_position=InitialPosition.EARLIEST) if later else self._asked
         total = len(self.by_topic) + len(topics)
         queue = asked.queue_of(total)
         if queue == 0 and total > 1:
-            raise Misuse("a consumer of several topics has a queue: queue_messages of 1 or more", topics=total)
+            raise Misuse("queue_messages of a consumer of several topics must be 1 or more", topics=total)
         turns = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
         tasks = [
             self._lookup.pool.runtime.spawn(self._owner, self._open(topic, asked, queue, timeout_s, turns))
@@ -137,7 +139,7 @@ class TopicConsumers:
         for name in names(topic, self._counts.pop(topic)):
             part = self.by_topic.pop(name, None)
             if part is not None:
-                log.info("topic let go", topic=name)
+                log.info("topic_removed", topic=name)
                 await part.close()
 
     async def _partitions(self, topic: str, timeout_s: float) -> int:
@@ -152,28 +154,29 @@ class TopicConsumers:
             try:
                 await self.grow()
             except MagnetarError as error:
-                log.warning("partitions not looked at", why=error, again_s=self._asked.discovery_s)
+                log.warning("partition_lookup_failed", why=error, again_s=self._asked.discovery_s)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        if not isinstance(error, MagnetarError):  # those go to whoever waits for the part
-            log.crashed("parts failed", error)
+        if not isinstance(error, MagnetarError):  # callers that wait for the part receive those
+            log.crashed("topic_attach_crashed", error)
 
 
 def names(topic: str, partitions: int) -> list[str]:
-    """The full names of what is attached for one topic."""
+    """The full names of the attached topics for one topic."""
     full = str(topic_name(topic))
     return [f"{full}-partition-{index}" for index in range(partitions)] if partitions else [full]
 
 
 def full_names(named: str | Sequence[str], asked: ConsumerConfig) -> list[str]:
-    """The topics a consumer is asked to consume, each once; with `retry` their retry topics too."""
+    """The topics of a consumer, each once; with `retry` also their retry topics."""
     full = [str(topic_name(topic)) for topic in ([named] if isinstance(named, str) else named)]
     if not full:
-        raise Misuse("a consumer has at least one topic")
+        raise Misuse("topics must name at least one topic")
     for topic in full:
         if topic_name(topic).is_scalable:
             raise Misuse(
-                "a scalable topic is read by stream_consumer, queue_consumer or checkpoint_consumer", topic=topic
+                "subscribe refuses scalable topics: use stream_consumer, queue_consumer or checkpoint_consumer",
+                topic=topic,
             )
     if asked.retry:
         full += [str(topic_name(retry_topic(asked, topic))) for topic in full]

@@ -1,8 +1,8 @@
-"""Topics by pattern: which ones match now, and what came and went, by asking now and then and by a watch.
+"""Topics by pattern: finds the matching topics and their changes, by periodic lookups and by a watch.
 
-The pattern names its namespace in plain letters, `persistent://tenant/namespace/expression`, and is matched against the
-whole name without domain and partition, as brokers do. A watch tells of changes at once where the broker has one; it
-ends with its connection, and asking every `discovery_s` finds whatever it missed.
+The pattern contains its namespace as literal text, `persistent://tenant/namespace/expression`, and is matched against
+the whole name without domain and partition, as brokers do. A watch reports changes immediately if the broker supports
+it. It ends with its connection; the lookup every `discovery_s` finds changes that it missed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHAPE = re.compile(r"(?:(?P<domain>[a-z-]+)://)?(?P<tenant>[-=:.\w]+)/(?P<space
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
-    """`expression` is what the broker is given, `matcher` the same compiled. `mode`: which domains are asked for."""
+    """`expression` is sent to the broker, `matcher` is the same, compiled. `mode`: the domains to look up."""
 
     namespace: str
     expression: str
@@ -42,10 +42,11 @@ class TopicPattern:
             text = f"public/default/{text}"
         found = _SHAPE.fullmatch(text)
         if found is None:
-            raise Misuse("a pattern names tenant and namespace: persistent://tenant/namespace/expression", pattern=text)
+            words = "a pattern must name tenant and namespace: persistent://tenant/namespace/expression"
+            raise Misuse(words, pattern=text)
         domain = found["domain"] or str(Domain.PERSISTENT)
         if domain not in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
-            raise Misuse("a pattern is of persistent or non-persistent topics", domain=domain)
+            raise Misuse("the domain of a pattern must be persistent or non-persistent", domain=domain)
         chosen: Mode = "PERSISTENT" if domain == Domain.PERSISTENT else "NON_PERSISTENT"
         namespace = f"{found['tenant']}/{found['space']}"
         expression = f"{re.escape(namespace)}/{found['rest']}"
@@ -54,20 +55,20 @@ class TopicPattern:
         )
 
     def matching(self, topics: list[str]) -> set[str]:
-        """The partitioned names (every partition once) that match."""
+        """The matching topic names; a partitioned topic appears once."""
         bases = {topic_name(topic).partitioned_name for topic in topics}
         return {base for base in bases if self.matcher.fullmatch(base.split("://", 1)[1])}
 
 
 class Discovery:
-    """Keeps `parts` in line with the topics that match."""
+    """Keeps `parts` equal to the matching topics."""
 
     def __init__(self, lookup: Lookup, pattern: TopicPattern, parts: TopicConsumers, discovery_s: float) -> None:
         self._lookup = lookup
         self._pattern = pattern
         self._parts = parts
         self._discovery_s = discovery_s
-        self._sent = pattern.expression  # "": this broker does not take it (they bound its length)
+        self._sent = pattern.expression  # "": this broker refuses the pattern (brokers bound its length)
         self._hash = ""
         self._owner = Owner("client.pattern", self._failed)
         self._changed = asyncio.Event()
@@ -93,24 +94,24 @@ class Discovery:
                     command, command.watchTopicListClose.request_id, timeout_s=self._lookup.timeout_s
                 )
             except MagnetarError as error:
-                log.info("watch left open", why=error)  # it ends with the connection
+                log.info("topic_watch_close_failed", why=error)  # it ends with the connection
 
     async def refresh(self) -> None:
-        """Ask now, whatever the watch says."""
+        """Look up the topics now, independently of the watch."""
         found = await self._ask(self._lookup.timeout_s)
         if found is not None:
             await self._parts.change(found, self._lookup.timeout_s)
         await self._parts.grow()
 
     async def _ask(self, timeout_s: float) -> set[str] | None:
-        """The topics that match, None: the same as the last time."""
+        """The matching topics; None: unchanged since the last lookup."""
         pattern = self._pattern
         try:
             told = await self._list(timeout_s)
         except Refused as error:
             if not self._sent:
                 raise
-            log.info("pattern not taken", pattern=pattern.expression, why=error, do="match it here")
+            log.info("pattern_refused", pattern=pattern.expression, why=error, do="match it here")
             self._sent = self._hash = ""
             told = await self._list(timeout_s)
         if not told.changed:
@@ -140,15 +141,15 @@ class Discovery:
                 await self.refresh()
                 await self._watch()
             except MagnetarError as error:
-                log.warning("topics not looked at", pattern=self._pattern.expression, why=error)
-                self._hash = ""  # what was found may not be attached: ask for the whole list again
+                log.warning("topic_lookup_failed", pattern=self._pattern.expression, why=error)
+                self._hash = ""  # a found topic may not be attached: request the whole list again
 
     async def _watch(self) -> None:
         if self._watched is not None and not self._watched.closed:
             return
         self._watched = None
         if self._pattern.mode != "PERSISTENT" or not self._sent:
-            return  # brokers watch the topics they keep, by patterns they take
+            return  # brokers watch only persistent topics, and only patterns that they accept
         try:
             connection = await self._lookup.service()
             if not connection.features.supports_topic_watchers:
@@ -164,15 +165,15 @@ class Discovery:
                 asked.topics_hash = self._hash
             reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
-            log.once("no watch", namespace=self._pattern.namespace, why=error, again_s=self._discovery_s)
+            log.once("topic_watch_failed", namespace=self._pattern.namespace, why=error, again_s=self._discovery_s)
             return
         self._watched = connection
         if reply.watchTopicListSuccess.topics_hash != self._hash:
             self._changed.set()
 
     def _heard(self, update: pb.CommandWatchTopicUpdate) -> None:
-        log.debug("topics changed", new=len(update.new_topics), deleted=len(update.deleted_topics))
+        log.debug("topics_changed", new=len(update.new_topics), deleted=len(update.deleted_topics))
         self._changed.set()
 
     def _failed(self, name: str, error: BaseException) -> None:
-        log.crashed("discovery failed", error)
+        log.crashed("topic_discovery_crashed", error)

@@ -1,8 +1,8 @@
-"""A reader: a topic from a place of one's own choosing, without a subscription that outlives it.
+"""A reader: reads a topic from any position, without a lasting subscription.
 
-A consumer underneath, exclusive and not durable, whose acknowledgements only tell the broker how far it is. It reads
-partitioned topics too. After a lost connection it goes on behind the message that was taken last: nothing is missed,
-nothing is seen twice.
+It is an exclusive, non-durable consumer, whose acknowledgements only report its progress to the broker. It also reads
+partitioned topics. After a lost connection it continues after the last message that was taken: no message is skipped or
+repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @public("magnetar.aio")
 class Reader(Generic[T]):
-    """Made by `Client.create_reader`. `async for message in reader` reads and then waits for more."""
+    """Created by `Client.create_reader`. `async for message in reader` reads, and waits for new messages at the end."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Reader(Generic[T]):
         self._forget = closed
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; `NoMessage` if none came in time."""
+        """The next message; `NoMessage` if none arrives in time."""
         message = await self._consumer.receive(timeout_s)
         self._tell(message)
         return message
@@ -65,11 +65,11 @@ class Reader(Generic[T]):
             raise StopAsyncIteration from None
 
     async def has_message_available(self) -> bool:
-        """Is there anything behind what was read last? False: read up to the end of the topic, as of now."""
+        """Whether there is a message after the last one read. False: the reader is at the present end of the topic."""
         return await self._consumer.has_message_available()
 
     async def lag(self) -> Lag:
-        """How many messages the broker keeps for this reader: those that it has not acknowledged on its behalf yet."""
+        """The number of messages that the broker keeps for this reader: those not acknowledged on its behalf yet."""
         return await self._consumer.lag()
 
     async def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
@@ -101,7 +101,7 @@ class Reader(Generic[T]):
         return self._consumer.closed
 
     async def _start(self) -> None:
-        """Attach; called once, by whoever made it."""
+        """Attach; its creator calls it once."""
         await self._consumer._start()
         if self._asked.start == MessageId.LATEST and self._asked.start_inclusive:
             try:
@@ -126,7 +126,7 @@ class Reader(Generic[T]):
         await self.close()
 
     def _tell(self, message: Message[T]) -> None:
-        """How far it is, once for each entry: the broker counts its backlog by it."""
+        """Acknowledge the position once per entry, so that the broker can count the backlog."""
         if completes(message):
             part = message._delivery.source
             part.ack_until(entry_of(message))

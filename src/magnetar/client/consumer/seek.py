@@ -1,8 +1,8 @@
-"""Moving a topic's consumer to another place, and asking where its topic ends.
+"""Moves a topic's consumer to another position, and finds the end of its topic.
 
-A seek is safe to repeat, so it is repeated while brokers come and go, until its deadline. Brokers disconnect the
-consumer they move: it comes back by itself, and the seek ends when it has. What was queued or on its way is of the past
-and never shown; acknowledgements made before are sent first.
+A seek is idempotent, so it is repeated until its deadline while brokers restart or move. A broker disconnects the
+consumer that it moves; the consumer reconnects, and the seek ends then. Queued messages and messages in flight are
+outdated and never shown; acknowledgements made before are sent first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from magnetar.wire.proto import pb
 
 
 async def seek(part: TopicConsumer, runtime: Runtime, target: StartPosition | int, timeout_s: float) -> None:
-    """To a message, or to the first message published at or after a time in milliseconds."""
+    """Move to a message, or to the first message published at or after a time in milliseconds."""
     before = (part.start, part.lane.last)
     part.skip(True)
     try:
-        # Set before it is asked for: a consumer that comes back in between already starts at the new place.
+        # Set before the request: a consumer that reconnects in between already starts at the new position.
         part.start = target if isinstance(target, StartPosition) else None
         part.lane.last = None
         await persist(runtime, timeout_s, lambda: _seek_once(part, target), what="seek")
@@ -32,7 +32,7 @@ async def seek(part: TopicConsumer, runtime: Runtime, target: StartPosition | in
             async with asyncio.timeout(timeout_s):
                 await part.until_attached()
         except TimeoutError:
-            raise TimedOut("the broker has moved the consumer, which has not come back to it yet") from None
+            raise TimedOut("the broker moved the consumer, which did not reconnect in time") from None
     except MagnetarError as error:
         if error.outcome is Outcome.DEFINITE:
             part.start, part.lane.last = before
@@ -55,13 +55,13 @@ async def _seek_once(part: TopicConsumer, target: StartPosition | int) -> None:
         command.seek.message_publish_time = target
     try:
         await connection.request(command, command.seek.request_id, timeout_s=part.timeout_s)
-    except ConsumerNotFound as error:  # it was just being disconnected: it comes back
+    except ConsumerNotFound as error:  # the consumer was disconnected at that moment and reconnects
         raise NotReady(str(error)) from error
     part.moved()
 
 
 async def last_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) -> tuple[MessageId, MessageId | None]:
-    """The last message of the topic, (-1, -1) if there is none, and how far the subscription is acknowledged."""
+    """The last message of the topic, (-1, -1) if it is empty, and the acknowledged position of the subscription."""
 
     async def ask() -> pb.CommandGetLastMessageIdResponse:
         connection = await part.until_attached()
@@ -83,7 +83,7 @@ async def last_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) 
 
 
 async def has_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) -> bool:
-    """Is there anything in the topic behind what was taken last?"""
+    """Whether the topic has a message after the last one taken."""
     last, mark = await last_message(part, runtime, timeout_s)
     if last.entry < 0:
         return False
@@ -103,7 +103,7 @@ def _place(message_id: MessageId) -> tuple[int, int, int]:
 
 
 def _behind(last: MessageId, start: MessageId) -> bool:
-    """An id without a batch index stands for its whole entry."""
+    """Whether `last` is after `start`. An id without a batch index stands for its whole entry."""
     if start.batch_index < 0:
         return (last.ledger, last.entry) > (start.ledger, start.entry)
     return _place(last) > _place(start)

@@ -1,7 +1,7 @@
-"""Where reading starts, and what of the first entries is therefore not shown.
+"""The position where reading starts, and the messages of the first entries that are hidden for it.
 
-Brokers position by entry, and at the entry that was named; clients mean a message, with or without itself. The
-difference is filtered here. Decides only.
+Brokers start at an entry; clients mean a message, inclusive or exclusive. This module filters the difference. Pure
+decisions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from magnetar.client.message import MessageId
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Messages before `id` are not shown, nor, unless `inclusive`, the message itself. `around`: one that begins there
-    and ends behind `id` is shown, so its chunks must come."""
+    """Messages before `id` are hidden, and also the message itself unless `inclusive`. `around`: a chunked message that
+    begins there and ends after `id` is shown, so its chunks must be delivered."""
 
     id: MessageId
     inclusive: bool = False
@@ -23,7 +23,7 @@ class StartPosition:
 
     @property
     def wire_id(self) -> MessageId:
-        """What the broker is told. A chunked message starts with its first chunk."""
+        """The id for the broker. A chunked message starts with its first chunk."""
         if self.around is not None:
             return MessageId(*self.around)
         if self.inclusive and self.id.first_chunk is not None:
@@ -32,11 +32,11 @@ class StartPosition:
 
     @property
     def open(self) -> bool:
-        """Earliest and latest filter nothing: the broker starts exactly there."""
+        """Earliest and latest hide no message: the broker starts exactly there."""
         return self.id in (MessageId.EARLIEST, MessageId.LATEST)
 
     def hides(self, position: tuple[int, int], size: int) -> int:
-        """How many messages at the front of an entry are not shown: of a batch of `size`, or 1 of 1 where it is 0."""
+        """The number of hidden messages at the front of an entry: of a batch of `size`, or of 1 if `size` is 0."""
         if self.open:
             return 0
         whole = size or 1
@@ -53,7 +53,7 @@ class StartPosition:
         return min(whole, self.id.batch_index + (not self.inclusive))
 
     def passed(self, position: tuple[int, int]) -> bool:
-        """Is an entry behind everything that is hidden?"""
+        """Whether an entry is after all hidden messages."""
         return position > (self.id.ledger, self.id.entry)
 
 

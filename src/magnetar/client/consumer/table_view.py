@@ -1,8 +1,8 @@
 """A table of the newest value of every key of a topic, kept up to date while it is open.
 
-A reader underneath, from the first message on, compacted where the topic is. It is there when everything that was in
-the topic at the start has been read; then it follows. Messages without a key are ignored; an empty or null value takes
-its key away. Only the newest value of each key is kept.
+It uses a reader from the first message on, compacted if the topic is. It is ready when it has read every message that
+was in the topic at the start; then it follows the topic. Messages without a key are ignored; an empty or null value
+removes its key. The table keeps only the newest value of each key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @public("magnetar.aio")
 class TableView(Mapping[str, T], Generic[T]):
-    """Made by `Client.create_table_view`. Reads as a mapping from key to value, at no cost."""
+    """Created by `Client.create_table_view`. A mapping from key to value; lookups cost no request."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class TableView(Mapping[str, T], Generic[T]):
         self._values: dict[str, T] = {}
         self._listeners: list[Callable[[str, T | None], None]] = []
         self._owner = Owner(f"table view {topic}", self._failed)
-        self.error: BaseException | None = None  # why it no longer follows
+        self.error: BaseException | None = None  # the error that stopped it
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # one that follows its topic is not a value
+        return self is other  # a view that follows its topic is not a value
 
     __hash__ = object.__hash__
 
@@ -76,21 +76,21 @@ class TableView(Mapping[str, T], Generic[T]):
         return self._values.items()
 
     def for_each(self, heard: Callable[[str, T], None]) -> None:
-        """Call it for every key there is now."""
+        """Call `heard` for every present key."""
         for key, value in list(self._values.items()):
             heard(key, value)
 
     def listen(self, heard: Callable[[str, T | None], None]) -> None:
-        """Call it for every change from now on; None is a key taken away."""
+        """Call `heard` for every later change; None means a removed key."""
         self._listeners.append(heard)
 
     def for_each_and_listen(self, heard: Callable[[str, T | None], None]) -> None:
-        """Both, without missing anything in between."""
+        """Call `heard` for every present key and every later change, without a gap."""
         self.for_each(heard)
         self.listen(heard)
 
     async def _refresh(self) -> None:
-        """Until everything that is in the topic now is in the table. Only before it follows by itself."""
+        """Read until the table contains every present message. Only before it follows the topic."""
         while await self._reader.has_message_available():
             self._apply(await self._reader.receive())
 
@@ -129,17 +129,17 @@ class TableView(Mapping[str, T], Generic[T]):
         if message.data and not message.is_null:
             try:
                 value = self._values[key] = message.value
-            except Exception as error:  # whatever the schema raises: one bad message is not the end of the table
-                log.warning("value not read", topic=message.topic, id=message.id, why=error)
+            except Exception as error:  # of any type from the schema: one bad message does not end the table
+                log.warning("value_decode_failed", topic=message.topic, id=message.id, why=error)
                 return
         else:
             self._values.pop(key, None)
         for heard in self._listeners:
             try:
                 heard(key, value)
-            except Exception as error:  # the listener's own; the table goes on
-                log.crashed("listener failed", error, key=key)
+            except Exception as error:  # from the listener; the table continues
+                log.crashed("listener_crashed", error, key=key)
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.error = error
-        log.crashed("table view stopped", error)
+        log.crashed("table_view_crashed", error)

@@ -1,8 +1,9 @@
-"""One topic of a consumer: its life on connections, its acknowledgements, its permits.
+"""One topic of a consumer: its attachment to brokers, its acknowledgements, its permits.
 
-The actor between a connection and the deciders: entries go to `intake`, acknowledgements through `acks` and `acker`,
-requests for redelivery through `redelivery`. It comes back after every loss, with back-off (`attached`); what was
-unacknowledged is then delivered again, so what is queued is put away. Readers go on behind what was taken last.
+This is the actor between a connection and the pure parts: entries go to `intake`, acknowledgements through `acks` and
+`acker`, redelivery requests through `redelivery`. It reattaches after every loss, with back-off (`attached`). The
+broker then redelivers unacknowledged messages, so queued ones are discarded. Readers continue after the last message
+taken.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ log = get("client.consumer")
 
 
 class TopicConsumer:
-    """Made, told what to do and closed by its consumer; its messages go to the inbox, whose receiver is told."""
+    """Created, controlled and closed by its consumer. Its messages go to the receive queue and notify its waiters."""
 
     def __init__(
         self,
@@ -67,35 +68,35 @@ class TopicConsumer:
             asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
         self.topic = topic
         self.asked = asked
-        self.consumer = consumer  # whose part it is
+        self.consumer = consumer  # its owner
         self.id = lookup.pool.next_id()
-        self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
+        self.persistent = topic_name(topic).is_persistent  # else messages are not acknowledged: all ids are equal
         self.partition = -1
         self.segment = segment  # of a scalable topic
-        self.whole = whole if whole and topic_name(whole).is_scalable else ""  # the scalable topic that it is a part of
-        self.home = home  # the topic of its consumer; not the same where this is the one that messages are put off to
-        self.creates = creates  # may the broker make what is not there?
+        self.whole = whole if whole and topic_name(whole).is_scalable else ""  # the scalable topic it belongs to
+        self.home = home  # the topic of its consumer; differs if this is the consumer's retry topic
+        self.creates = creates  # whether the broker may create a missing topic or subscription
         self.is_active: bool | None = None
-        self.at_end = False  # terminated, and everything acknowledged
+        self.at_end = False  # terminated, and all messages are acknowledged
         self.counters = counters
         self.lane = inbox.lane(queue_messages, self._flow)
         self.lane.paused = asked.paused
         self.acks = AckTracker(batch_index=asked.ack_batch_index)
         self.acker = AckSender(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
         self.start = None if asked.start is None else StartPosition(asked.start, asked.start_inclusive)
-        self.connection: Connection | None = None  # while attached and answered
-        self.checked: Callable[[Connection], Awaitable[None]] | None = None  # before anything comes, at every attach
-        self.on_seeks: Callable[[int], object] = int  # told at every attach how often its subscription was moved
-        self.on_closed: Callable[[], None] = lambda: None  # told where its broker closes it
-        self.on_moved: Callable[[], None] = lambda: None  # told where that is more often than at the attach before
+        self.connection: Connection | None = None  # while attached, after the broker's reply
+        self.checked: Callable[[Connection], Awaitable[None]] | None = None  # a check at each attach, before messages
+        self.on_seeks: Callable[[int], object] = int  # called at each attach with the subscription's count of seeks
+        self.on_closed: Callable[[], None] = lambda: None  # called when the broker closes it
+        self.on_moved: Callable[[], None] = lambda: None  # called when that count changed since the last attach
         self.epoch = 0
         self.closed = False
-        self.failed: MagnetarError | None = None  # it will not come back
-        self.skipping = False  # a seek is under way: what still comes is of the past
+        self.failed: MagnetarError | None = None  # a final error
+        self.skipping = False  # a seek is in progress: messages that arrive are outdated
         self.attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=fatal)
         self.redelivery = Redelivery(self, lookup.pool.runtime, graveyard)
         self.intake = DeliveryHandler(self, lookup.pool.runtime, receiver, schema, graveyard=graveyard)
-        self.message = self.intake.message  # what the connection calls for every entry
+        self.message = self.intake.message  # the connection calls it for every entry
         self.timeout_s = lookup.timeout_s
         self._inbox = inbox
         self._receiver = receiver
@@ -104,17 +105,17 @@ class TopicConsumer:
         self._on_end = on_end
         self._on_failed = on_failed
         self._paused = asked.paused
-        self._seeks: int | None = None  # as told at the last attach
+        self._seeks: int | None = None  # as of the last attach
         self._attaching: list[asyncio.Future[None]] = []
 
-    # Life
+    # Lifecycle
 
     async def open(self, timeout_s: float) -> None:
         try:
             await self.attached.start(timeout_s)
         except BaseException:
             self.closed = True
-            if (connection := self.connection) is not None:  # attached, and whoever asked did not hear of that
+            if (connection := self.connection) is not None:  # attached, but the caller was cancelled
                 connection.detach_consumer(self.id)
                 self._detached()
                 self._tell_gone(connection)
@@ -122,7 +123,7 @@ class TopicConsumer:
             raise
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait, and leave."""
+        """Send the waiting acknowledgements and close."""
         if self.closed:
             return
         self.closed = True
@@ -148,7 +149,7 @@ class TopicConsumer:
         await self.attached.close()
 
     async def until_attached(self) -> Connection:
-        """The connection of the moment, or of the next attach; `NotReady` if that does not come in time."""
+        """The present connection, or that of the next attach; `NotReady` if no attach succeeds in time."""
         while self.connection is None:
             if self.closed:
                 raise Closed("the consumer is closed", topic=self.topic)
@@ -160,24 +161,24 @@ class TopicConsumer:
                 async with asyncio.timeout(self.timeout_s):
                     await waiter
             except TimeoutError:
-                raise NotReady("the consumer is not attached to a broker", topic=self.topic) from None
+                raise NotReady("the consumer did not attach to a broker in time", topic=self.topic) from None
             finally:
                 if waiter in self._attaching:
                     self._attaching.remove(waiter)
         return self.connection
 
     def pause(self, paused: bool) -> None:
-        """Ask for nothing more; what was asked for still comes."""
+        """Request no more messages; messages already requested still arrive."""
         self._paused = paused
         self._hold()
 
     def skip(self, skipping: bool) -> None:
-        """While a seek is under way, what comes is of the past and nothing is asked for."""
+        """While a seek is in progress, arriving messages are outdated and no more are requested."""
         self.skipping = skipping
         self._hold()
 
     def moved(self) -> None:
-        """The subscription stands elsewhere now: nothing that is known of messages holds any more."""
+        """The subscription was moved: all state of earlier messages is void."""
         self.acks.forget()
         self.redelivery.forget()
         self.intake.forget()
@@ -186,7 +187,8 @@ class TopicConsumer:
         self.at_end = False
 
     def put_away(self, positions: set[tuple[int, int]] | None = None) -> None:
-        """What threads have not taken yet of entries that come again; of a topic that keeps nothing, none does."""
+        """Discard messages that threads have not taken, of entries that will be redelivered. A non-persistent topic
+        redelivers none, so nothing is discarded."""
         if self.persistent:
             self._receiver.put_away(self, positions)
 
@@ -196,10 +198,10 @@ class TopicConsumer:
             self.lane.refill()
             self._receiver.notify(1)
 
-    # Acknowledging: what is acknowledged waits until `acker.added` or `confirm` is called
+    # Acknowledging: an acknowledgement waits until `acker.added` or `confirm` is called
 
     def ack(self, message: Message[Any]) -> bool:
-        """Is there more to send now?"""
+        """Acknowledge a message. Returns whether to send more now."""
         if not self.persistent:
             return False
         delivery = message._delivery
@@ -207,7 +209,7 @@ class TopicConsumer:
         self.redelivery.settled(position, message.batch_index)
         if delivery.size:
             more = self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
-            if self.redelivery.busy and self.acks.duplicate(position):  # the last of its batch: nothing of it is left
+            if self.redelivery.busy and self.acks.duplicate(position):  # its batch is completely acknowledged
                 self.redelivery.acked(position)
             return more
         if self.redelivery.busy:
@@ -217,7 +219,7 @@ class TopicConsumer:
         return True
 
     def ack_id(self, message_id: MessageId, unacked: int | None = None) -> None:
-        """By id alone; the chunks of a chunked message are remembered for that. `unacked`: its batch as delivered."""
+        """Acknowledge by id, with the remembered chunks of a chunked message. `unacked`: its batch as delivered."""
         if not self.persistent:
             return
         position = (message_id.ledger, message_id.entry)
@@ -225,7 +227,7 @@ class TopicConsumer:
         if message_id.batch_index >= 0:
             size = message_id.batch_size
             if size <= message_id.batch_index:
-                raise Misuse("the id does not say how large its batch is: acknowledge the message itself")
+                raise Misuse("the id lacks the size of its batch: acknowledge the message itself")
             left = all_bits(size) if unacked is None else unacked
             self.acks.individual(position, message_id.batch_index, size, left)
         else:
@@ -236,12 +238,13 @@ class TopicConsumer:
             self.redelivery.acked(position)
 
     def ack_until(self, place: AckPosition) -> None:
-        """Up to this one; where a segment is shared, whoever gives out messages says each of them. So it is where a
-        message in chunks is around it: what was not received of before it comes again (H-G13)."""
+        """Acknowledge up to a message. For a shared segment the caller acknowledges each message, so this one is
+        acknowledged individually. The same holds if an incomplete chunked message surrounds it: its missing part is
+        redelivered (H-G13)."""
         shared = self.asked.key_shared is not None and self.asked.key_shared.buckets
         if not shared and not self.asked.type.single:
             raise Misuse(
-                "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
+                "cumulative acknowledgement requires an EXCLUSIVE or FAILOVER subscription: use acknowledge",
                 type=self.asked.type.value,
             )
         if not self.persistent:
@@ -250,7 +253,7 @@ class TopicConsumer:
             self.ack_id(place.message_id, place.unacked)
             for chunk in place.chunks:
                 self.acks.whole(chunk)
-            if not shared and place.around is not None and place.around[1] > 0:  # else the others before it are said
+            if not shared and place.around is not None and place.around[1] > 0:  # then acknowledge the ones before it
                 self.acks.cumulative((place.around[0], place.around[1] - 1), -1, 0, 0)
             return
         self.acks.cumulative((place.ledger, place.entry), place.index, place.size, place.unacked)
@@ -260,7 +263,7 @@ class TopicConsumer:
         if len(self.acks):
             await self.acker.confirm(await self.until_attached(), self.timeout_s)
 
-    # What the connection tells (ConsumerSink)
+    # Callbacks of the connection (ConsumerListener)
 
     def active(self, is_active: bool) -> None:
         if is_active != self.is_active:
@@ -284,7 +287,7 @@ class TopicConsumer:
 
     async def _open(self, connection: Connection, attempt: int) -> None:
         if not self.asked.durable and self.lane.last is not None:
-            last = self.lane.last  # a reader goes on behind what was taken last
+            last = self.lane.last  # a reader continues after the last message taken
             self.start = StartPosition(last.id, around=last._delivery.around)
         start = None if self.start is None or self.asked.durable else self.start.wire_id
         request_id = connection.next_request_id()
@@ -305,16 +308,16 @@ class TopicConsumer:
                 await self.checked(connection)
         except BaseException:
             connection.detach_consumer(self.id)
-            self._tell_gone(connection)  # it may be attached there all the same
+            self._tell_gone(connection)  # the broker may have attached it
             raise
         if self.attached.connection is not connection or self.closed:
-            # Lost, moved or closed before the answer was looked at: nobody else would say that it is not wanted there.
+            # Lost, moved or closed before the reply was processed: the broker must learn that it is not wanted.
             connection.detach_consumer(self.id)
             self._tell_gone(connection)
             return
         self.counters.attaches += 1
         if self.segment >= 0:
-            self.creates = False  # it was there: whoever removed it meant it (H-D9)
+            self.creates = False  # it existed: a later removal was intended (H-D9)
         self.at_end = False
         self.connection = connection
         self.on_seeks(reply.success.seeks)
@@ -327,14 +330,15 @@ class TopicConsumer:
         self._receiver.notify(1)
 
     def _told(self, seeks: int) -> None:
-        """An acknowledgement of before a seek that was sent after it would skip what the seek brought back."""
+        """Void pending acknowledgements if the subscription was moved: sent after the seek, they would skip
+        messages."""
         before, self._seeks = self._seeks, seeks
         if before is not None and before != seeks:
             self.moved()
             self.on_moved()
 
     async def _pin(self, connection: Connection) -> None:
-        """A reader that has read nothing yet remembers where it stands: what comes while it is away is not missed."""
+        """Remember the position of a reader that has read no message, so that it skips none after a reconnect."""
         start = self.start
         if self.asked.durable or self.lane.last is not None or (start is not None and start.id != MessageId.LATEST):
             return
@@ -344,7 +348,7 @@ class TopicConsumer:
         try:
             reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self.timeout_s)
         except MagnetarError as error:
-            log.info("reader not pinned", topic=self.topic, why=error)
+            log.info("reader_position_request_failed", topic=self.topic, why=error)
             return
         told = reply.getLastMessageIdResponse
         if self.start is start and told.HasField("consumer_mark_delete_position"):
@@ -354,7 +358,7 @@ class TopicConsumer:
                 self.start = StartPosition(MessageId(mark.ledgerId, entry))
 
     def refuse(self, error: MagnetarError) -> None:
-        """It cannot go on: leave the broker, and tell the consumer."""
+        """It cannot continue: close it at the broker, and report the error to the consumer."""
         if self.connection is not None:
             self.connection.detach_consumer(self.id)
             self._tell_gone(self.connection)
@@ -365,7 +369,7 @@ class TopicConsumer:
         try:
             await connection.request(command, command.close_consumer.request_id, timeout_s=self.timeout_s)
         except MagnetarError as error:
-            log.info("left without an answer", topic=self.topic, why=error)  # the broker notices by itself
+            log.info("consumer_close_failed", topic=self.topic, why=error)  # the broker notices the lost connection
         finally:
             connection.detach_consumer(self.id)
 
@@ -373,10 +377,11 @@ class TopicConsumer:
         connection.write(encode_command(close_command(self.id, connection.next_request_id())))
 
     def _detached(self) -> None:
-        """Everything unacknowledged will be delivered again: what is queued or waits to be asked for is put away."""
+        """Discard queued messages and pending redelivery requests: the broker redelivers all unacknowledged
+        messages."""
         self._receiver.gather()
         self.connection = None
-        self.is_active = None  # until it is told so again
+        self.is_active = None  # until the broker reports it again
         self.acker.detach()
         self.lane.detach()
         self.put_away()

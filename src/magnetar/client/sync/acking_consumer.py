@@ -73,7 +73,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
         except IndexError:
             message = waited(timeout_s, lambda: crossing.shelf.take(timeout_s, crossing.fetch))
         if message is None:
-            raise NoMessage("no message came in time", timeout_s=timeout_s)
+            raise NoMessage("no message arrived in time", timeout_s=timeout_s)
         return message
 
     def receive_batch(
@@ -108,7 +108,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
             self._run(lambda _: self._after_acks(made.acknowledge(message, confirm=confirm)))
             return
         if message._delivery.source.consumer is not made:
-            raise Misuse("the message was received by another consumer", topic=message.topic)
+            raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
         if made.closed:
             raise Closed("the consumer is closed", subscription=made.subscription)
         self._crossing.acks.put(message)

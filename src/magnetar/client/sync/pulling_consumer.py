@@ -52,7 +52,7 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
             lambda: shelf.take(timeout_s, lambda left_s: self._run(lambda made: self._fetch(made, left_s))),
         )
         if message is None:
-            raise NoMessage("no message came in time", timeout_s=timeout_s)
+            raise NoMessage("no message arrived in time", timeout_s=timeout_s)
         return message
 
     def receive_batch(

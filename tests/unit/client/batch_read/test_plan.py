@@ -143,7 +143,7 @@ def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked()
 
 @pytest.mark.parametrize("start", [1.5, None, True, -1, 2**63, "first", b"start", []])
 def test_a_plan_that_starts_at_none_of_its_words_and_at_no_time_is_refused(start) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(Misuse, match="a plan starts at") as told:
+    with pytest.raises(Misuse, match="start of a plan must be") as told:
         PlanRequest(T, {}, start)
     assert told.value.facts == {"given": repr(start)}
 

@@ -131,14 +131,14 @@ class RestTransport:
                 continue
             if answer.status == 401 and not trusted and self._token is not None:
                 raise NotAuthenticated(
-                    f"{origin(url)[1]} asks who you are, and the token was not sent there: {self.url} does not list "
-                    "it as a broker, or it is http after https. Ask it itself, by its own admin URL",
+                    f"{origin(url)[1]} requires a token, which was not sent there: {self.url} does not list it as a "
+                    "broker, or the redirect goes from https to http. Call it by its own admin URL",
                     call=answer.call,
                 )
             if answer.status >= 300:
                 raise error_from(answer.status, answer.body, call=answer.call)
             return answer
-        raise Unavailable(f"more than {CLIENT_REDIRECTS_MAX} redirects: brokers point at each other", url=self.url)
+        raise Unavailable(f"more than {CLIENT_REDIRECTS_MAX} redirects: brokers redirect to each other", url=self.url)
 
     def _answer(self, method: str, url: str, path: str, content: bytes, *, trusted: bool) -> RestResponse:
         headers = {"accept": f"{JSON}, text/plain;q=0.9, */*;q=0.8", "accept-encoding": "gzip"}

@@ -1,3 +1,3 @@
-"""Acknowledgement: what is acknowledged, negatively acknowledged, timed out, redelivered or published to a dead-letter
-topic. Trackers are pure; senders own timers and requests.
+"""Acknowledgement: acknowledged, negatively acknowledged, timed-out, redelivered and dead-letter messages. Trackers are
+pure; senders own timers and requests.
 """

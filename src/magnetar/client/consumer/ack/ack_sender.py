@@ -1,8 +1,8 @@
-"""Acknowledgements on their way: the group is sent when it is full or old enough, or at once where somebody waits.
+"""Sends acknowledgements: a group leaves when it is full or old enough, or immediately if a caller waits for it.
 
-The actor around `acks`: it has the timer and the connection of the moment. What cannot be sent now waits for the next
-attach. With a receipt the broker's answer is awaited; if that fails it is not known whether they arrived, and they are
-sent again with the next group, which changes nothing if they did.
+This is the actor around `acks`: it owns the timer and the present connection. Without a connection the acknowledgements
+wait for the next attach. With `confirm` it awaits the broker's reply. If that fails, the outcome is unknown, and the
+acknowledgements are sent again with the next group, which has no effect on those that had arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from magnetar.wire.proto import pb
 class AckSender:
     def __init__(self, acks: AckTracker, consumer_id: int, *, group_s: float, group_max: int) -> None:
         self.acks = acks
-        self.sent = 0  # ids
+        self.sent = 0  # number of ids
         self._id = consumer_id
         self._group_s = group_s
         self._group_max = group_max
@@ -34,7 +34,7 @@ class AckSender:
         self._stop_timer()
 
     def added(self) -> None:
-        """Something was acknowledged: send the group if it is full, else soon."""
+        """A message was acknowledged: send the group if it is full, else start the timer."""
         if self._connection is None:
             return
         waiting = len(self.acks)
@@ -59,7 +59,7 @@ class AckSender:
             self.sent += len(ids)
 
     async def confirm(self, connection: Connection, timeout_s: float) -> None:
-        """Send all that waits and await the broker's word for it."""
+        """Send all waiting acknowledgements and await the broker's reply."""
         self._stop_timer()
         cumulative, groups = self.acks.take(self._group_max)
         try:
@@ -70,11 +70,11 @@ class AckSender:
                 await self._ask(connection, INDIVIDUAL, groups[-1], timeout_s)
                 groups.pop()
         finally:
-            self.acks.restore(cumulative, groups)  # what is left was cut short: sent again, later
+            self.acks.restore(cumulative, groups)  # not confirmed: sent again later
             self.added()
 
     def discard(self, position: tuple[int, int], validation_error: int) -> None:
-        """An entry that cannot be opened: the broker is told why, and not to deliver it again."""
+        """Acknowledge an entry that cannot be decoded, with the reason, so that the broker does not redeliver it."""
         if self._connection is not None:
             ids: list[Acked] = [(position[0], position[1], [])]
             self._connection.write(ack(self._id, INDIVIDUAL, ids, validation_error=validation_error))

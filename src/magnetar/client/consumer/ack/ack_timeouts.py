@@ -1,7 +1,7 @@
-"""The acknowledgement timeout: what was handed out and not acknowledged in time is asked for again.
+"""The acknowledgement timeout: requests redelivery of messages that the application did not acknowledge in time.
 
-Decides only. The unit is the entry, since the broker redelivers entries; each message taken of a batch gives the whole
-of it a new deadline. All deadlines are equally far away, so that the order of handing out is the order of being due.
+Pure decisions. The unit is the entry, because brokers redeliver entries; each message taken from a batch gives the
+whole batch a new deadline. All deadlines have the same distance, so that they expire in the order of delivery.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class AckTimeouts:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self._due: dict[Position, float] = {}  # in the order of being due
+        self._due: dict[Position, float] = {}  # ordered by deadline
 
     def __len__(self) -> int:
         return len(self._due)
@@ -27,7 +27,7 @@ class AckTimeouts:
         self._due.pop(position, None)
 
     def remove_until(self, position: Position) -> None:
-        """Acknowledged cumulatively."""
+        """The messages up to this position were acknowledged cumulatively."""
         for known in [known for known in self._due if known <= position]:
             del self._due[known]
 

@@ -1,7 +1,7 @@
-"""Messages on their way to a dead-letter or retry topic: published there first, acknowledged here after that.
+"""Moves messages to a dead-letter or retry topic: publishes them there first, and acknowledges them here afterwards.
 
-If the publication fails, or nobody knows whether it succeeded, the message is not acknowledged and comes again: it may
-then be in that topic twice, never not at all. Producers are made when first needed and kept.
+If the publication fails or its outcome is unknown, the message is not acknowledged and is redelivered. It may then be
+twice in that topic, but is never lost. Producers are created on first use and kept.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from magnetar.runtime.runtime import Owner, Runtime
 
 log = get("client.deadletter")
 
-_Key = tuple[str, int, int, int]  # topic, ledger, entry, place in its batch
+_Key = tuple[str, int, int, int]  # topic, ledger, entry, batch index
 
 
 class RetryProducers(Protocol):
-    """The part of a producer of bytes that is needed here."""
+    """The methods of a producer of bytes that this module uses."""
 
     async def send(
         self,
@@ -53,8 +53,8 @@ MakeOutbox = Callable[[str, str], Awaitable[RetryProducers]]  # topic, initial s
 
 
 class DeadLetterPublisher:
-    """Of one consumer. `bury` is told of messages that the application refused too often: what it never saw, or still
-    works on, is not buried, however often its batch came (H-K4)."""
+    """The publisher of one consumer. `bury` takes messages that the application refused too often. A message that the
+    application never received or still processes is not buried, however often its batch was delivered (H-K4)."""
 
     def __init__(self, asked: ConsumerConfig, runtime: Runtime, make: MakeOutbox, counters: Counters) -> None:
         letters = asked.dead_letters
@@ -68,10 +68,10 @@ class DeadLetterPublisher:
         self._making = asyncio.Lock()
         self._owner = Owner("client.deadletter", self._failed)
         self._under_way = 0
-        self._doomed: dict[_Key, str] = {}  # could not be buried: why they are
+        self._doomed: dict[_Key, str] = {}  # messages that could not be buried, and why they must be
 
     def take_doomed(self, messages: list[Message[Any]]) -> list[Message[Any]]:
-        """Bury those that were to be buried before and could not be; the others."""
+        """Bury the messages whose earlier burial failed, and return the others."""
         left = messages
         for message in messages if self._doomed else ():
             why = self._doomed.pop(_key(message), None)
@@ -81,7 +81,8 @@ class DeadLetterPublisher:
         return left
 
     def bury(self, messages: list[Message[Any]], why: str = "") -> None:
-        """Messages that the application refused too often; or `why`: the value does not fit the schema, and so."""
+        """Publish messages that the application refused too often, or that have another reason `why`, such as a value
+        that does not fit the schema."""
         if self._under_way >= DEAD_LETTERS_MAX:
             for message in messages:
                 self._try_again(message, why)
@@ -90,16 +91,16 @@ class DeadLetterPublisher:
         self._runtime.spawn(self._owner, self._bury(messages, why))
 
     async def put_off(self, message: Message[Any], delay_s: float, properties: Mapping[str, str] | None) -> None:
-        """To the retry topic, to come back later; to the dead letters if that happened too often."""
+        """Publish to the retry topic for a later delivery, or to the dead-letter topic after too many deferrals."""
         if delay_s < 0:
-            raise Misuse("a message is put off into the future", delay_s=delay_s)
+            raise Misuse("delay_s must not be negative", delay_s=delay_s)
         times, found = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
         if times > self.redeliveries_max:
             await self._send(dead_letter_topic(self._asked, origin(message, _home(message))), message, found)
             self._counters.dead_letters += 1
         else:
             due = self._runtime.wall() + round(delay_s * 1000)
-            again = retry_topic(self._asked, _home(message) or origin(message))  # where its consumer listens
+            again = retry_topic(self._asked, _home(message) or origin(message))  # the one that its consumer reads
             await self._send(again, message, found, deliver_at_ms=due)
         _done(message)
 
@@ -116,7 +117,7 @@ class DeadLetterPublisher:
                 topic = dead_letter_topic(self._asked, origin(message, _home(message)))
                 await self._send(topic, message, {**buried(message, self._asked.subscription), **told})
             except MagnetarError as error:
-                log.warning("dead letter not published", id=message.id, topic=message.topic, why=error)
+                log.warning("dead_letter_publish_failed", id=message.id, topic=message.topic, why=error)
                 self._try_again(message, why)
             else:
                 self._counters.dead_letters += 1
@@ -129,7 +130,7 @@ class DeadLetterPublisher:
     ) -> None:
         outbox = await self._outbox(topic)
         head = message._head
-        key_is_bytes = head.partition_key_b64_encoded or not isinstance(head.partition_key, str)  # it may be no UTF-8
+        key_is_bytes = head.partition_key_b64_encoded or not isinstance(head.partition_key, str)  # may be invalid UTF-8
         await outbox.send(
             message.data,
             key=message.key_bytes if key_is_bytes else message.key,
@@ -147,13 +148,13 @@ class DeadLetterPublisher:
             return found
 
     def _try_again(self, message: Message[Any], why: str) -> None:
-        while len(self._doomed) >= DOOMED_MAX:  # one that is forgotten is shown again, and refused again
+        while len(self._doomed) >= DOOMED_MAX:  # a dropped one is delivered again, and refused again
             del self._doomed[next(iter(self._doomed))]
         self._doomed[_key(message)] = why
         _again(message)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        log.crashed("dead letters failed", error)
+        log.crashed("dead_letter_publisher_crashed", error)
 
 
 def _key(message: Message[Any]) -> _Key:
@@ -162,13 +163,13 @@ def _key(message: Message[Any]) -> _Key:
 
 
 def _home(message: Message[Any]) -> str:
-    """The topic that its consumer was asked for; "": the consumer has many, and the message says it."""
+    """The topic for which its consumer was created; "" if the consumer has several, and the message names its topic."""
     part: TopicConsumer | None = message._delivery.source
     return "" if part is None else part.home
 
 
 def _part(message: Message[Any]) -> TopicConsumer | None:
-    """Where it is acknowledged now: its segment may have been refused, and attached again, meanwhile."""
+    """The consumer that acknowledges it now: its segment may have been refused and attached again since delivery."""
     part: TopicConsumer | None = message._delivery.source
     if part is not None and part.closed and not part.consumer.closed:
         part = part.consumer._source_of(message)

@@ -1,4 +1,4 @@
-"""Names and properties of dead-letter and retry topics, as Pulsar's own clients write them. Decides only."""
+"""Names and properties of dead-letter and retry topics, compatible with Pulsar's own clients. Pure decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REAL_SUBSCRIPTION = "REAL_SUBSCRIPTION"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 RECONSUME_TIMES = "RECONSUMETIMES"
 DELAY_TIME = "DELAY_TIME"
-UNDECODABLE = "UNDECODABLE"  # of ours: why the value could not be decoded
+UNDECODABLE = "UNDECODABLE"  # of Magnetar: the reason why the value could not be decoded
 
 
 def dead_letter_topic(asked: ConsumerConfig, topic: str) -> str:
@@ -23,7 +23,7 @@ def dead_letter_topic(asked: ConsumerConfig, topic: str) -> str:
         return asked.dead_letters.topic
     name = topic_name(topic)
     if name.is_scalable:
-        return f"{name}-DLQ"  # one for all subscriptions, as Pulsar's V5 client
+        return f"{name}-DLQ"  # one for all subscriptions, as Pulsar's V5 client does
     return f"{name.partitioned_name}-{asked.subscription}-DLQ"
 
 
@@ -34,8 +34,8 @@ def retry_topic(asked: ConsumerConfig, topic: str) -> str:
 
 
 def left_out(asked: ConsumerConfig, topic: str) -> bool:
-    """Is a topic of the same namespace one of the subscription's own, which hold what it has put away? A consumer of
-    the namespace that took them for topics like any other would bury its dead again.
+    """Whether a topic of the namespace is a dead-letter or retry topic of the subscription. A consumer of the namespace
+    that read these topics too would bury its dead letters again.
     """
     letters = asked.dead_letters
     if letters is not None and letters.topic:
@@ -51,15 +51,15 @@ def _full(topic: str) -> str:
 
 
 def origin(message: Message[Any], home: str = "") -> str:
-    """The topic a message was first published to: a retried one remembers it. `home`: the topic of the consumer that
-    has it. A topic that was migrated has two names, and all its dead letters go to one topic: by its consumer's name.
+    """The topic to which a message was first published; a retried message carries its name. `home` is the topic of the
+    message's consumer. A migrated topic has two names; its dead letters go to one topic, that of its consumer's name.
     """
     found = message.properties.get(REAL_TOPIC, _topic(message))
     return home if home and _one_topic(found, home) else found
 
 
 def buried(message: Message[Any], subscription: str) -> dict[str, str]:
-    """The properties of a dead letter: its own, and where it came from."""
+    """The properties of a dead letter: its own, and its origin."""
     return {
         REAL_TOPIC: _topic(message),
         REAL_SUBSCRIPTION: subscription,
@@ -71,7 +71,7 @@ def buried(message: Message[Any], subscription: str) -> dict[str, str]:
 def retried(
     message: Message[Any], subscription: str, delay_ms: int, properties: Mapping[str, str] | None
 ) -> tuple[int, dict[str, str]]:
-    """How often it will have been put off, and its properties then."""
+    """The number of deferrals including this one, and the properties of the deferred message."""
     found = {**buried(message, subscription), **(properties or {})}
     times = int(found[RECONSUME_TIMES]) + 1 if found.get(RECONSUME_TIMES, "").isdigit() else 1
     found[RECONSUME_TIMES] = str(times)
@@ -82,11 +82,11 @@ def retried(
 def _one_topic(found: str, home: str) -> bool:
     try:
         return topic_name(found).scalable == topic_name(home).scalable
-    except InvalidName:  # whatever an application wrote there
+    except InvalidName:  # an application may have written any text there
         return False
 
 
 def _topic(message: Message[Any]) -> str:
-    """Of a segment: the topic that it is a part of."""
+    """The topic of a message; for a segment, the topic to which the segment belongs."""
     name = topic_name(message.topic)
     return str(name.parent) if name.is_segment else message.topic

@@ -1,6 +1,6 @@
-"""A received message as one to be sent: everything that its sender said of it, under another sequence id.
+"""Copies a received message for sending: all fields that its sender set, under another sequence id.
 
-What belongs to the way it came (producer, times of publishing, positions) stays behind. Decides only.
+Fields of the first delivery (producer, publish time, position) are not copied. Pure decisions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from magnetar.client.producer.fields import MessageFields
 
 
 def copied(message: Message[Any], sequence: int) -> tuple[bytes, MessageFields]:
-    """Its payload, and its fields."""
+    """The payload and the fields."""
     head = message._head
     fields = MessageFields()
     fields.sequence = sequence

@@ -1,7 +1,7 @@
-"""Negative acknowledgements: when each message is asked for again.
+"""Negative acknowledgements: decides when to request the redelivery of each message.
 
-Decides only: takes the time, gives what is due. The unit is the entry, as the broker redelivers entries: a batch of
-which several messages are refused is asked for once, at the earliest of their times.
+Pure decisions: takes the time and returns the due entries. The unit is the entry, because brokers redeliver entries. A
+batch with several refused messages is requested once, at the earliest of their times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Position = tuple[int, int]
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class NackBackoff:
-    """The wait before the n-th redelivery: `first_s * factor ** n`, at most `max_s`."""
+    """The delay of the n-th redelivery: `first_s * factor ** n`, at most `max_s`."""
 
     first_s: float = NACK_DELAY_S
     max_s: float = NACK_DELAY_S
@@ -28,7 +28,7 @@ class NackBackoff:
     def __post_init__(self) -> None:
         if not 0 <= self.first_s <= self.max_s or self.factor < 1:
             raise Misuse(
-                "a back-off grows: 0 <= first_s <= max_s and factor >= 1",
+                "NackBackoff must satisfy 0 <= first_s <= max_s and factor >= 1",
                 first_s=self.first_s,
                 max_s=self.max_s,
                 factor=self.factor,
@@ -44,14 +44,14 @@ class NackBackoff:
 
 
 class Nacks:
-    """What waits. Times are in seconds of one clock that only grows."""
+    """The waiting entries. Times are in seconds of one monotonic clock."""
 
     __slots__ = ("_due", "_order", "backoff")
 
     def __init__(self, backoff: NackBackoff) -> None:
         self.backoff = backoff
         self._due: dict[Position, float] = {}
-        self._order: list[tuple[float, Position]] = []  # a heap; what is no longer in `_due` at that time is stale
+        self._order: list[tuple[float, Position]] = []  # a heap; an item that differs from `_due` is stale
 
     def __len__(self) -> int:
         return len(self._due)
@@ -62,28 +62,28 @@ class Nacks:
         if known is not None and known <= due:
             return
         if len(self._due) >= NACK_PENDING_MAX:
-            due = now  # nothing more is kept waiting: asked for at once
+            due = now  # the bound is reached: request it immediately
         self._due[position] = due
         heappush(self._order, (due, position))
 
     def put_off(self, position: Position, due: float) -> None:
-        """One that was due and is not asked for yet."""
+        """Postpone an entry that was due."""
         self._due[position] = due
         heappush(self._order, (due, position))
 
     def remove(self, position: Position) -> None:
-        """It was acknowledged after all."""
+        """The entry was acknowledged after the negative acknowledgement."""
         self._due.pop(position, None)
 
     def next_due(self) -> float | None:
-        """When to look again."""
+        """The next time to call `take_due`."""
         order = self._order
         while order and self._due.get(order[0][1]) != order[0][0]:
             heappop(order)
         return order[0][0] if order else None
 
     def take_due(self, now: float) -> list[Position]:
-        """Those due, and those due within one step, in the order of their positions."""
+        """The entries that are due now or within one step, in the order of their positions."""
         found: list[Position] = []
         until = now + NACK_STEP_S
         while (due := self.next_due()) is not None and due <= until:

@@ -1,8 +1,8 @@
-"""Asking for messages again: after a negative acknowledgement, after the acknowledgement timeout, or at once.
+"""Requests redelivery: after a negative acknowledgement, after the acknowledgement timeout, or on request.
 
-The actor around `nacks` and `timeouts`: it has the one timer. Where one consumer gets everything in order, asking for
-one message means asking for everything unacknowledged: what is queued is put away, and the epoch tells what was on its
-way before. Elsewhere exactly the entries are asked for.
+This is the actor around `nacks` and `ack_timeouts`; it owns their one timer. If one consumer receives everything in
+order, a request for one message must request everything unacknowledged: queued messages are discarded, and the epoch
+identifies messages that were sent before. For other subscriptions it requests exactly the entries.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Redelivery:
     def __init__(self, part: TopicConsumer, runtime: Runtime, graveyard: DeadLetterSink | None = None) -> None:
         self._part = part
         self._graveyard = graveyard
-        self.chances: dict[Position, dict[int, Message[Any]]] = {}  # handed out for the last time, by batch index
+        self.chances: dict[Position, dict[int, Message[Any]]] = {}  # last deliveries before burial, by batch index
         self._taken_at = 0.0
         self._runtime = runtime
         self._nacks = Nacks(part.asked.nack)
         self._timeouts = AckTimeouts(part.asked.ack_timeout_s) if part.asked.ack_timeout_s else None
-        self._chunks: dict[Position, list[Position]] = {}  # of chunked messages with the application, by last chunk
-        self.busy = self._timeouts is not None  # must acknowledgements be told? Once true it stays so
+        self._chunks: dict[Position, list[Position]] = {}  # of delivered chunked messages, by the last chunk
+        self.busy = self._timeouts is not None  # whether `acked` must be called; once true it stays true
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
 
     def taken(self, message: Message[Any]) -> None:
-        """Handed out to the application."""
+        """The application took the message."""
         if self._graveyard is not None and message._delivery.redelivery_count >= self._graveyard.redeliveries_max:
             self._remember_chance(message)
         if len(self._nacks):
@@ -55,7 +55,7 @@ class Redelivery:
             self._arm()
 
     def refuse(self, message: Message[Any]) -> None:
-        """The application does not take it. Again later; to the dead letters if it came often enough (H-K4)."""
+        """The application refused the message: redeliver it later, or bury it after its last redelivery (H-K4)."""
         graveyard, delivery = self._graveyard, message._delivery
         position = (delivery.ledger, delivery.entry)
         if graveyard is None or delivery.redelivery_count < graveyard.redeliveries_max or not self._part.persistent:
@@ -66,7 +66,7 @@ class Redelivery:
         graveyard.bury([message])
 
     def refuse_id(self, position: Position, batch_index: int) -> None:
-        """The same by the id alone: one that was handed out for the last time is known."""
+        """As `refuse`, by id: a message in its last delivery is known."""
         message = self.chances.get(position, {}).get(batch_index)
         if message is None:
             self.nack(position, 0)
@@ -74,7 +74,7 @@ class Redelivery:
             self.refuse(message)
 
     def settled(self, position: Position, batch_index: int) -> None:
-        """One of those that were handed out for the last time is acknowledged, or buried."""
+        """A message in its last delivery was acknowledged or buried."""
         left = self.chances.get(position)
         if left is not None:
             left.pop(batch_index, None)
@@ -84,14 +84,14 @@ class Redelivery:
     def _remember_chance(self, message: Message[Any]) -> None:
         delivery = message._delivery
         self.chances.setdefault((delivery.ledger, delivery.entry), {})[message.batch_index] = message
-        while len(self.chances) > LAST_CHANCES_MAX:  # one that is forgotten comes again before it is buried
+        while len(self.chances) > LAST_CHANCES_MAX:  # a dropped one is redelivered once more before it is buried
             del self.chances[next(iter(self.chances))]
 
     def nack(self, position: Position, redelivery_count: int) -> None:
         self._part.counters.nacks += 1
         self._taken_at = self._runtime.monotonic()
         if not self._part.persistent:
-            return  # nobody has it any more
+            return  # no broker has the message any more
         self.busy = True
         if self._timeouts is not None:
             self._timeouts.remove(position)
@@ -128,10 +128,10 @@ class Redelivery:
         return self._chunks.get(position, [])
 
     def all(self) -> None:
-        """Everything not acknowledged, at once."""
+        """Request everything unacknowledged now."""
         part = self._part
         if part.asked.type.single:
-            part.epoch += 1  # what the broker sent before it hears of this is dropped
+            part.epoch += 1  # messages that the broker sent before it reads this request are dropped
         self.forget()
         part.intake.forget()
         if part.connection is not None:
@@ -142,8 +142,8 @@ class Redelivery:
         part.lane.refill()
 
     def again(self, positions: list[Position]) -> None:
-        """Deferred chunks, at once. Where one consumer gets everything, all that is unacknowledged comes, and `intake`
-        leaves out what it has shown; so what is queued stays."""
+        """Request deferred chunks now. A consumer that receives everything gets all unacknowledged messages; `intake`
+        leaves out those that it has shown, so queued messages stay."""
         part = self._part
         if not part.asked.type.single:
             self._ask(positions)
@@ -169,7 +169,7 @@ class Redelivery:
             return
         wanted = [chunk for position in positions for chunk in self._chunks.pop(position, [position])]
         again = set(wanted)
-        part.lane.remove(again)  # the rest of a batch comes again with it
+        part.lane.remove(again)  # the rest of a batch is redelivered with it
         part.put_away(again)
         part.counters.redeliveries_asked += len(wanted)
         if part.connection is not None:
@@ -177,8 +177,9 @@ class Redelivery:
                 part.connection.write(redeliver(part.id, wanted[start : start + REDELIVER_IDS_MAX]))
 
     def _ripe(self, due: list[Position], now: float) -> list[Position]:
-        """Without those of which the application has still to take something: a batch comes again as a whole, and what
-        was not handed out must not count as refused. They wait while the application goes on."""
+        """Returns the due entries, without one of which the application has not taken all messages yet. A batch is
+        redelivered as a whole, and messages that were not taken must not count as refused. Such an entry waits while
+        the application keeps taking messages."""
         if self._part.asked.type.single or now - self._taken_at > NACK_QUEUED_S_MAX:
             return due
         head = self._part.lane.head
@@ -188,8 +189,8 @@ class Redelivery:
         return [position for position in due if position != head]
 
     def _bury_late(self, position: Position) -> bool:
-        """Handed out for the last time and not acknowledged in time: as if it were refused. The rest of its batch is
-        acknowledged, or still to be taken."""
+        """A message in its last delivery was not acknowledged in time: treat it as refused. The other messages of its
+        batch are acknowledged, or not taken yet."""
         found = self.chances.pop(position, None)
         if found is None or self._graveyard is None:
             return False

@@ -1,11 +1,11 @@
-"""Chunked messages put together again: chunks in, whole messages out, with bounds on what is half there.
+"""Assembles chunked messages: chunks in, whole messages out, with bounds on incomplete messages.
 
-Decides only. Chunks of one message share a uuid and arrive in order; chunks of different messages may be mixed. A chunk
-delivered again is not counted twice; a message whose producer sent its chunks again starts anew, and the positions of
-both belong to it, so that one acknowledgement ends them all. A message that begins while there is no room is deferred:
-its positions are kept, its bytes are not, and when its last chunk comes it is asked for again, before what is behind it
-(H-R2). A message larger than all room is put together alone. What has a gap or is too old is given up: its positions
-are handed back.
+Pure decisions. Chunks of one message share a uuid and arrive in order; chunks of different messages may be interleaved.
+A redelivered chunk counts once. If a producer resends a message, assembly restarts, and the positions of both copies
+belong to it, so that one acknowledgement covers them. A message that begins while there is no room is deferred: its
+positions are kept, its bytes are not. When its last chunk arrives, it is requested again, before later messages (H-R2).
+A message larger than the whole bound is assembled alone. A message with a gap, or one that is too old, is dropped: its
+positions are returned.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class _Half:
     heard: float
     parts: list[bytes] = field(default_factory=list)  # stays empty while it is deferred
     positions: list[Position] = field(default_factory=list)
-    strays: list[Position] = field(default_factory=list)  # chunks sent twice: part of the message, not of its bytes
+    strays: list[Position] = field(default_factory=list)  # resent chunks: acknowledged with the message, not assembled
     size: int = 0
-    published_ms: int = 0  # the newest of them
+    published_ms: int = 0  # of its newest chunk
 
     @property
     def all_positions(self) -> list[Position]:
@@ -38,7 +38,7 @@ class _Half:
 
 @dataclass(frozen=True, slots=True)
 class AssembledMessage:
-    """All chunks of one message, joined and still compressed; the last position is the one it is known by."""
+    """All chunks of one message, joined and still compressed; the last position identifies it."""
 
     payload: bytes
     positions: list[Position]
@@ -58,23 +58,23 @@ class ChunkAssembler:
         self._pending_max = pending_max
         self._bytes_max = bytes_max
         self._expire_s = expire_s
-        self._half: dict[str, _Half] = {}  # the one heard of longest ago comes first
-        self._deferred: dict[str, _Half] = {}  # the same
+        self._half: dict[str, _Half] = {}  # the least recently extended first
+        self._deferred: dict[str, _Half] = {}  # in the same order
         self._bytes = 0
-        self._reserved = 0  # what those that are half there will need
-        self.given_up: list[Position] = []  # and not taken away yet
+        self._reserved = 0  # bytes that the incomplete messages will need
+        self.given_up: list[Position] = []  # dropped and not taken by the caller yet
 
     def __len__(self) -> int:
-        """How many are half there or deferred."""
+        """The number of incomplete or deferred messages."""
         return len(self._half) + len(self._deferred)
 
     @property
     def oldest(self) -> Position | None:
-        """Where the first of those that are half there or deferred begins."""
+        """The first position of the oldest incomplete or deferred message."""
         return min((half.positions[0] for half in self._known()), default=None)
 
     def knows(self, uuid: str) -> bool:
-        """Is it half there?"""
+        """Whether the message is incomplete here."""
         return uuid in self._half
 
     def defers(self, uuid: str) -> bool:
@@ -86,7 +86,7 @@ class ChunkAssembler:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """For logs and errors: the bounds, and what there is."""
+        """For logs and errors: the bounds and the present use."""
         return {
             "pending": len(self._half),
             "pending_max": self._pending_max,
@@ -101,7 +101,7 @@ class ChunkAssembler:
     def add(
         self, metadata: pb.MessageMetadata, payload: bytes, position: Position, now: float
     ) -> AssembledMessage | None:
-        """None: its message is not complete, or deferred, or given up."""
+        """None: the message is incomplete, deferred or dropped."""
         uuid, place = metadata.uuid, metadata.chunk_id
         half, deferred = self._half.pop(uuid, None), self._deferred.pop(uuid, None)
         self.expire(now, metadata.publish_time)
@@ -136,20 +136,22 @@ class ChunkAssembler:
         assert half is not None
         if half.size > half.total:
             self._give_up(half)
-            raise Corrupt("chunks hold more than their message claims", uuid=uuid, claimed=half.total)
+            raise Corrupt(
+                "the chunks are larger than the declared size of their message", uuid=uuid, claimed=half.total
+            )
         if len(half.parts) == half.chunks:
             return self._finish(half, uuid)
         self._half[uuid] = half
         return None
 
     def take_given_up(self) -> list[Position]:
-        """Positions given up since the last time."""
+        """The positions that were dropped since the last call."""
         found, self.given_up = self.given_up, []
         return found
 
     def claim(self, uuid: str) -> list[Position]:
-        """Where all chunks of a deferred message are, if all have come: now there is room for it. Those that began last
-        give theirs, and are deferred: they are complete later than this one, so the order stays."""
+        """The positions of all chunks of a deferred message, if all have arrived: it gets room now. The messages that
+        began last give up their room and are deferred: they complete later than this one, so the order stays."""
         half = self._deferred.get(uuid)
         if half is None or len(half.positions) < half.chunks:
             return []
@@ -164,8 +166,8 @@ class ChunkAssembler:
         return half.all_positions
 
     def expire(self, now: float, published_ms: int | None = None) -> None:
-        """Give up what is old, and where something came that was published then, old by that time too: a consumer that
-        asked for nothing for long has heard of nothing, and loses nothing by it."""
+        """Drop messages that are old, measured against the publish time of new messages if given: a consumer that
+        requested no messages for long has received no chunks either, and must not drop messages for that reason."""
         for waiting in (self._half, self._deferred):
             for uuid, half in list(waiting.items()):
                 if now - half.heard < self._expire_s:
@@ -174,7 +176,7 @@ class ChunkAssembler:
                     self._give_up(waiting.pop(uuid), release=waiting is self._half)
 
     def forget(self) -> None:
-        """The connection is gone: whatever is unacknowledged comes again, from its first chunk."""
+        """The connection was lost: unacknowledged messages are redelivered from their first chunk."""
         self._half.clear()
         self._deferred.clear()
         self._bytes = self._reserved = 0
@@ -188,11 +190,11 @@ class ChunkAssembler:
             half.strays += [known for known in before.positions if known != position]
         if not 0 < chunks <= total:
             self.given_up += half.all_positions
-            raise Corrupt("a chunked message claims more chunks than it has bytes", bytes=total, chunks=chunks)
+            raise Corrupt("a chunked message declares more chunks than bytes", bytes=total, chunks=chunks)
         return half
 
     def _fits(self, total: int, published_ms: int) -> bool:
-        """Those that wait too long for their next chunk give way: messages behind it are older than they may be."""
+        """Whether there is room, after dropping messages whose next chunk is overdue by the age of later messages."""
         if not self._has_room(total):
             for uuid, half in list(self._half.items()):
                 if self._is_overdue(half, published_ms):
@@ -211,7 +213,12 @@ class ChunkAssembler:
         self._release(half)
         if half.size != half.total:
             self.given_up += half.all_positions
-            raise Corrupt("chunks do not make up their message", uuid=uuid, claimed=half.total, bytes=half.size)
+            raise Corrupt(
+                "the chunks do not add up to the declared size of their message",
+                uuid=uuid,
+                claimed=half.total,
+                bytes=half.size,
+            )
         strays = [known for known in half.strays if known not in half.positions]
         return AssembledMessage(b"".join(half.parts), half.positions, strays)
 

@@ -1,9 +1,9 @@
-"""Compressed entries of one topic that wait, as they came, until the inbox has room for what they become.
+"""The compressed entries of one topic that wait, undecoded, until the receive queue has room for their messages.
 
-Permits are out before the sizes of messages are known, and a few kilobytes can become hundreds of megabytes. So an
-entry counts with the size that its metadata claims before it is opened, and waits if that does not fit; entries behind
-it wait too, which keeps their order. While one waits no lane asks for more, so that the inbox becomes empty, where any
-entry fits. Decides only: `delivery` opens entries.
+Permits are granted before message sizes are known, and a few kilobytes can expand to hundreds of megabytes. So an entry
+counts with the size that its metadata declares before it is decompressed, and waits if that does not fit. Later entries
+wait behind it, which keeps their order. While one waits, no topic requests more messages, so that the queue empties;
+any entry fits an empty queue. Pure decisions: `delivery` decodes entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from magnetar.wire.proto import pb
 
 
 class Unopened:
-    """`take` opens an entry, or gives it back with `wait`."""
+    """`take` decodes an entry, or returns it with `wait`."""
 
     __slots__ = ("_claimed", "_entries", "_lane", "_take", "opening")
 
@@ -25,19 +25,19 @@ class Unopened:
         self._lane = lane
         self._take = take
         self._entries: deque[tuple[MessageParts, bytes]] = deque()
-        self._claimed = 0  # bytes that the first of them claims
-        self.opening = False  # what comes now is one of them
+        self._claimed = 0  # declared size of the first one
+        self.opening = False  # whether the entry being decoded is one of them
         lane.reopen = self.reopen
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, parts: MessageParts, entry: bytes) -> None:
-        """Behind others that wait."""
+        """Queue an entry behind the waiting ones."""
         self._entries.append((parts, entry))
 
     def must_wait(self, metadata: pb.MessageMetadata) -> bool:
-        """Is there no room for a compressed entry? Of a message in chunks only the last one is opened."""
+        """Whether a compressed entry has no room. Of a chunked message only the last chunk is decompressed."""
         if 0 <= metadata.chunk_id < metadata.num_chunks_from_msg - 1:
             return False
         return not self._lane.has_room(metadata.uncompressed_size)
@@ -48,7 +48,7 @@ class Unopened:
         self._lane.wait()
 
     def reopen(self) -> bool:
-        """Open what there is room for. Is nothing left?"""
+        """Decode the entries that have room. Returns whether none is left."""
         self.opening = True
         try:
             while self._entries and self._lane.attached and self._lane.has_room(self._claimed):
@@ -59,7 +59,7 @@ class Unopened:
         return not self._entries
 
     def take_all(self) -> list[tuple[MessageParts, bytes]]:
-        """Nothing waits any more; these are not opened."""
+        """Remove and return all waiting entries without decoding them."""
         taken = list(self._entries)
         self._entries.clear()
         if taken:

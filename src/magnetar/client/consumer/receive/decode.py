@@ -1,8 +1,8 @@
-"""Entries opened for an application: checksum, metadata, decompression, and the messages of a batch, in one pass.
+"""Decodes entries in one pass: checksum, metadata, decompression, and the messages of a batch.
 
-Decides only, and is the consumer's hot path: one small object a message, fields stay in the metadata until asked for.
-Sizes are a peer's word: all are checked, what would grow is bounded. What cannot be opened is `Corrupt`, with the
-reason the broker is told (`validation_error`) among its facts. Encrypted entries are not opened here.
+Pure decisions, and the consumer's hot path: one small object per message; fields stay in the metadata until accessed.
+Sizes come from a peer: all are checked, and allocations are bounded. An invalid entry raises `Corrupt`, whose facts
+contain the reason for the broker (`validation_error`). Encrypted entries are not decoded here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from magnetar.client.message import Delivery, Message
 from magnetar.wire import codec
 from magnetar.wire.proto import pb
 
-# What an acknowledgement says of an entry that is thrown away because it cannot be opened.
+# The reason in the acknowledgement of an entry that is discarded because it cannot be decoded.
 UNCOMPRESSED_SIZE, DECOMPRESSION, CHECKSUM, BATCH, DECRYPTION = range(5)
 
 _LENGTH = Struct(">I")
@@ -28,32 +28,34 @@ _parse_metadata = pb.MessageMetadata.FromString
 
 
 def open_metadata(data: bytes) -> tuple[pb.MessageMetadata, int]:
-    """The metadata of an entry whose checksum holds, and where the payload starts."""
+    """The metadata of an entry with a valid checksum, and the start of the payload."""
     position = 0
     size = len(data)
-    if size >= 6 and data[0] == 0x0E and data[1] == 0x02:  # what the broker says of the entry
+    if size >= 6 and data[0] == 0x0E and data[1] == 0x02:  # the broker's entry metadata
         position = 6 + _LENGTH.unpack_from(data, 2)[0]
     if position + 6 <= size and data[position] == 0x0E and data[position + 1] == 0x01:
         if _crc32c(data[position + 6 :]) != _LENGTH.unpack_from(data, position + 2)[0]:
-            raise BadChecksum("an entry's checksum does not hold", bytes=size, validation_error=CHECKSUM)
+            raise BadChecksum("the checksum of an entry does not match", bytes=size, validation_error=CHECKSUM)
         position += 6
     start = position + 4
     if start > size:
-        raise Corrupt("an entry ends before its metadata", bytes=size, validation_error=CHECKSUM)
+        raise Corrupt("the entry ends before its metadata", bytes=size, validation_error=CHECKSUM)
     end: int = start + _LENGTH.unpack_from(data, position)[0]
     if end > size:
-        raise Corrupt("an entry's metadata is longer than the entry", bytes=size, validation_error=CHECKSUM)
+        raise Corrupt("the metadata is longer than its entry", bytes=size, validation_error=CHECKSUM)
     try:
         metadata = _parse_metadata(data[start:end])
     except DecodeError:
-        raise Corrupt("an entry's metadata cannot be parsed", bytes=end - start, validation_error=CHECKSUM) from None
+        raise Corrupt(
+            "the metadata of an entry cannot be parsed", bytes=end - start, validation_error=CHECKSUM
+        ) from None
     if not metadata.IsInitialized():
-        raise Corrupt("an entry's metadata lacks required fields", validation_error=CHECKSUM)
+        raise Corrupt("the metadata of an entry lacks required fields", validation_error=CHECKSUM)
     return metadata, end
 
 
 def inflate(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
-    """The payload before compression."""
+    """The decompressed payload."""
     kind = metadata.compression
     if kind == codec.NONE:
         return payload
@@ -65,8 +67,8 @@ def inflate(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
 
 
 def open_batch(payload: bytes, delivery: Delivery, position: int = 0) -> list[Message[Any]]:
-    """The messages of an inflated batch, from `position` on, that are not acknowledged (`delivery.unacked`).
-    `delivery.size` messages must fill the payload exactly. Of their own metadata only the payload's size is read here.
+    """The unacknowledged messages (`delivery.unacked`) of a decompressed batch, from `position` on.
+    `delivery.size` messages must fill the payload exactly. This reads only the payload size of their own metadata.
     """
     messages: list[Message[Any]] = []
     append = messages.append
@@ -78,8 +80,8 @@ def open_batch(payload: bytes, delivery: Delivery, position: int = 0) -> list[Me
         for index in range(delivery.size):
             start = position + 4
             middle = start + unpack(payload, position)[0]
-            # Properties and key, each shorter than 128 bytes, and then the size, as everybody writes them; whatever
-            # is different is protobuf's.
+            # The common encoding: properties and key, each shorter than 128 bytes, and then the size. Protobuf parses
+            # every other encoding.
             at = start
             tag = payload[at]
             while tag == 0x0A or tag == 0x12:
@@ -107,7 +109,10 @@ def open_batch(payload: bytes, delivery: Delivery, position: int = 0) -> list[Me
         raise _torn(delivery, len(messages)) from None
     if position != length:
         raise Corrupt(
-            "a batch holds more than it claims", bytes=length - position, messages=delivery.size, validation_error=BATCH
+            "a batch is longer than its declared messages",
+            bytes=length - position,
+            messages=delivery.size,
+            validation_error=BATCH,
         )
     return messages
 
@@ -118,7 +123,7 @@ def _size_of(single: bytes) -> int:
 
 def _torn(delivery: Delivery, place: int) -> Corrupt:
     return Corrupt(
-        "a message of a batch has no true size",
+        "a message of a batch has an invalid size",
         ledger=delivery.ledger,
         entry=delivery.entry,
         place=place,

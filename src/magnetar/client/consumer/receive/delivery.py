@@ -1,9 +1,9 @@
-"""What a broker delivers to one topic's consumer, on its way into the inbox.
+"""Processes the deliveries of a broker to one topic's consumer, up to the receive queue.
 
-Opens entries, leaves out what is acknowledged, hidden by the start or of the past, joins chunks, and sends to the
-graveyard what was to be buried before and could not be. Whatever is not shown is still reported to the lane, since the
-broker counted it against the permits. A compressed entry waits until there is room for it (`compressed_entries`). An
-entry that cannot be opened is thrown away: the broker is told why, it is counted and logged.
+It decodes entries, leaves out messages that are acknowledged, hidden by the start position or outdated, joins chunks,
+and retries failed burials at the dead-letter publisher. Every hidden message is still reported to the topic queue,
+because the broker counted it against the permits. A compressed entry waits until it has room (`compressed_entries`). An
+entry that cannot be decoded is discarded: the broker gets the reason, and it is counted and logged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = get("client.consumer")
 
 
 class DeadLetterSink(Protocol):
-    """Where messages go that were refused too often."""
+    """Takes messages that were refused too often."""
 
     redeliveries_max: int
 
@@ -68,10 +68,10 @@ class DeliveryHandler:
         self._graveyard = graveyard
         self._decodes = graveyard is not None and part.asked.on_undecodable == "dead_letter"
         self._compacted = part.asked.read_compacted
-        # A reader of a segment: what it does not show is behind it all the same, or the segment would never end.
+        # A reader of a segment acknowledges the messages that it hides; otherwise the segment would never end.
         self._passes = part.segment >= 0 and not part.asked.durable
         asked = part.asked
-        self._keyed = asked.type is SubscriptionType.KEY_SHARED  # what is asked for again there comes too late
+        self._keyed = asked.type is SubscriptionType.KEY_SHARED  # a redelivery would break the order of keys
         if self._keyed:
             self._chunks = ChunkAssembler(
                 pending_max=max(asked.chunked_pending_max, CHUNKED_KEYED_PENDING_MAX),
@@ -80,17 +80,17 @@ class DeliveryHandler:
             )
         else:
             self._chunks = ChunkAssembler(pending_max=asked.chunked_pending_max, expire_s=asked.chunked_expire_s)
-        self._again_to: Position | None = None  # what comes up to here comes again, for the sake of deferred chunks
-        self._again: set[Position] = set()  # those, until their message is complete
+        self._again_to: Position | None = None  # deliveries up to here are repeated, because of deferred chunks
+        self._again: set[Position] = set()  # positions of the deferred chunks, until their message is complete
         self._unopened = Unopened(part.lane, self.message)
 
     @property
     def idle(self) -> bool:
-        """Nothing that came waits here or in the inbox."""
+        """Whether no received message waits here or in the receive queue."""
         return not len(self._unopened) and not self._part.lane.queue and not self._part.lane.aside
 
     def forget(self) -> None:
-        """Whatever is unacknowledged comes again, from its first chunk."""
+        """Unacknowledged messages will be redelivered from their first chunk."""
         for parts, entry in self._unopened.take_all():
             self._skip(entry, parts[5])
         self._chunks.forget()
@@ -98,8 +98,8 @@ class DeliveryHandler:
         self._again.clear()
 
     def settle(self) -> None:
-        """The segment is sealed, and everything else of it is done: a message whose time is up is never complete, and
-        its chunks must not keep the segment's children waiting (H-E8). Brokers of ours see that themselves."""
+        """The segment is sealed and all other messages are done. An overdue incomplete message never completes, and its
+        chunks must not block the segment's children (H-E8). Magnetar brokers handle this themselves."""
         self._chunks.expire(self._runtime.monotonic())
         self._give_up(self._chunks.take_given_up(), discard=True)
 
@@ -151,8 +151,8 @@ class DeliveryHandler:
         position = (delivery.ledger, delivery.entry)
         size = delivery.size = metadata.num_messages_in_batch
         if size < 1:
-            raise Corrupt("a batch without messages", validation_error=BATCH)
-        if why := claims.no_room(metadata, len(entry) - payload_at):  # before anything is made for so many
+            raise Corrupt("the batch has no messages", validation_error=BATCH)
+        if why := claims.no_room(metadata, len(entry) - payload_at):  # checked before any allocation for them
             raise Corrupt(why, validation_error=BATCH)
         counted = size
         unacked = all_bits(size)
@@ -175,7 +175,7 @@ class DeliveryHandler:
         if metadata.compression:
             messages = open_batch(inflate(metadata, entry[payload_at:]), delivery)
         else:
-            messages = open_batch(entry, delivery, payload_at)  # no copy
+            messages = open_batch(entry, delivery, payload_at)  # without a copy
         if self._compacted:
             messages = _without_compacted(messages)
             delivery.unacked = sum(1 << message.batch_index for message in messages)
@@ -197,7 +197,7 @@ class DeliveryHandler:
             self._defer(delivery)
             return
         if whole is None:
-            if self._passes:  # at once: said later, on another connection, the chunk would not come there
+            if self._passes:  # acknowledge now: after a reconnect the chunk would not be delivered
                 part.acks.whole(position)
                 part.acker.flush()
             part.lane.arrived([], 0, 1)
@@ -217,9 +217,9 @@ class DeliveryHandler:
         self._deliver([Message(data, delivery)], 1)
 
     def _defer(self, delivery: Delivery) -> None:
-        """There is no room for its message now: it stays in the backlog and is asked for when its last chunk has come
-        (H-R2). A reader has no backlog at the broker: it ends, and another reads on from its place. Where consumers
-        share by key, others of its key would come before it: the consumer ends too, and the backlog stays."""
+        """There is no room for its message: it stays in the backlog and is requested after its last chunk (H-R2). A
+        reader has no backlog at the broker: it ends, and another one continues from its position. Consumers that share
+        by key would receive later messages of the key first, so such a consumer ends too, and the backlog stays."""
         part, metadata = self._part, delivery.metadata
         if not part.asked.durable or self._keyed:
             self._refuse(metadata)
@@ -237,7 +237,7 @@ class DeliveryHandler:
             part.redelivery.all()
 
     def _is_shown(self, position: Position) -> bool:
-        """Of what comes again for the sake of deferred chunks: only they are new."""
+        """Whether to skip a repeated delivery: only deferred chunks are new in it."""
         assert self._again_to is not None
         if position > self._again_to:
             self._again_to = None
@@ -249,11 +249,11 @@ class DeliveryHandler:
         part = self._part
         bounds = self._chunks.bounds
         self._chunks.forget()
-        what = "this consumer may hold without breaking the order of keys: send them one after the other"
+        what = "this consumer may buffer without breaking the order of keys: send them one after the other"
         if not self._keyed:
-            what = "this reader may hold: raise chunked_pending_max, or read with a subscription"
+            what = "this reader may buffer: raise chunked_pending_max, or read with a subscription"
         error = LimitExceeded(
-            f"more messages in chunks are mixed with each other than {what}",
+            f"more chunked messages are interleaved than {what}",
             topic=part.topic,
             uuid=metadata.uuid,
             **bounds,
@@ -270,7 +270,7 @@ class DeliveryHandler:
             messages = self._decodable(messages, graveyard)
         if len(self._chunks) and messages:
             delivery = messages[0]._delivery
-            # One that is never complete must not keep all that comes behind it from a cursor's mark.
+            # A message that never completes must not hold back the cursor from all later messages.
             self._chunks.expire(self._runtime.monotonic(), delivery.metadata.publish_time)
             self._give_up(self._chunks.take_given_up())
             delivery.around = self._chunks.oldest
@@ -283,7 +283,7 @@ class DeliveryHandler:
         self._receiver.notify(len(messages) or 1)
 
     def _decodable(self, messages: list[Message[Any]], graveyard: DeadLetterSink) -> list[Message[Any]]:
-        """Those whose value fits the schema, decoded; the others go to the dead letters, one by one."""
+        """The messages whose value fits the schema, decoded; the others go to the dead-letter topic, one by one."""
         fit: list[Message[Any]] = []
         for message in messages:
             try:
@@ -297,7 +297,7 @@ class DeliveryHandler:
         return fit
 
     def _hides(self, metadata: pb.MessageMetadata, position: Position) -> bool:
-        """A chunk before the start may be of a message that ends behind it, if its first one comes too."""
+        """A chunk before the start may belong to a message that ends after it, if its first chunk is delivered too."""
         if not self._hidden(position, 0):
             return False
         start = self._part.start
@@ -311,22 +311,23 @@ class DeliveryHandler:
         if start is None:
             return 0
         if part.asked.durable and start.passed(position):
-            part.start = None  # what it hid is acknowledged: it does not come again
+            part.start = None  # the messages that it hid are acknowledged and not redelivered
             return 0
         return start.hides(position, size)
 
     def _skipped(self, counted: int, position: Position) -> None:
-        """Acknowledged before, or hidden by the start, which for a durable subscription is to be done with."""
+        """Skip a message that was acknowledged before, or that the start hides; a durable subscription acknowledges
+        it."""
         part = self._part
         part.counters.duplicates += 1
         if part.asked.durable or self._passes:
             part.acks.whole(position)
             part.acker.added()
         part.lane.arrived([], 0, counted)
-        self._receiver.notify(1)  # a lane without a queue asks again
+        self._receiver.notify(1)  # a topic without a queue requests again
 
     def _skip(self, entry: bytes, ack_set: list[int] | None) -> None:
-        """Of the past, or not readable: only the permits count."""
+        """Skip an outdated or unreadable entry: only its permits count."""
         counted = self._counted(entry)
         if ack_set:
             counted = max(1, bits(ack_set, counted).bit_count())
@@ -334,8 +335,8 @@ class DeliveryHandler:
         self._receiver.notify(1)
 
     def _counted(self, entry: bytes) -> int:
-        """How many permits an entry took. Pulsar takes as many as the metadata claims, true or false. Our brokers
-        refuse a false claim of a SEND with several messages, so that this one came with a SEND of one."""
+        """The number of permits of an entry. Pulsar counts the number in the metadata, even if it is wrong. Magnetar
+        brokers refuse a SEND with a wrong number of several messages, so this entry came with a SEND of one."""
         try:
             counted = entries.counts(entry)
         except Corrupt:
@@ -349,7 +350,7 @@ class DeliveryHandler:
     def _encrypted(self, position: Position, entry: bytes, ack_set: list[int] | None) -> None:
         part = self._part
         discard = part.asked.discard_encrypted
-        log.once("encrypted message not shown", topic=part.topic, discarded=discard, do="use a client that has the key")
+        log.once("encrypted_message_skipped", topic=part.topic, discarded=discard, do="use a client that has the key")
         part.counters.discarded += 1
         if discard:
             part.acker.discard(position, DECRYPTION)
@@ -358,23 +359,23 @@ class DeliveryHandler:
     def _discard(self, position: Position, error: Corrupt, entry: bytes, ack_set: list[int] | None) -> None:
         part = self._part
         part.counters.discarded += 1
-        log.error("entry discarded", topic=part.topic, ledger=position[0], entry=position[1], why=error)
+        log.error("entry_discarded", topic=part.topic, ledger=position[0], entry=position[1], why=error)
         part.acker.discard(position, error.facts.get("validation_error", CHECKSUM))
         self._skip(entry, ack_set)
 
     def _discard_others(self, positions: list[Position]) -> None:
-        """The other chunks of a message that cannot be put together; the last one is discarded by whoever called."""
+        """Discard the other chunks of a message that cannot be assembled; the caller discards the last one."""
         for position in positions:
             self._part.acker.discard(position, UNCOMPRESSED_SIZE)
 
     def _give_up(self, positions: list[Position], *, discard: bool = False) -> None:
-        """Chunks whose message is not complete: left to come again, or done with, as was asked for."""
+        """Chunks whose message is incomplete: leave them for redelivery, or acknowledge them, as configured."""
         if not positions:
             return
         part = self._part
         part.counters.chunks_given_up += len(positions)
         discard = discard or part.asked.discard_incomplete_chunks
-        log.warning("chunks given up", topic=part.topic, chunks=len(positions), discarded=discard)
+        log.warning("chunks_dropped", topic=part.topic, chunks=len(positions), discarded=discard)
         if discard:
             for position in positions:
                 part.acks.whole(position)
@@ -384,5 +385,5 @@ class DeliveryHandler:
 
 
 def _without_compacted(messages: list[Message[Any]]) -> list[Message[Any]]:
-    """Those that compaction left in their batch."""
+    """The messages that compaction kept in their batch."""
     return [message for message in messages if not getattr(message._head, "compacted_out", False)]

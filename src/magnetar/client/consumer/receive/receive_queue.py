@@ -1,13 +1,13 @@
-"""Messages received and not yet taken: one lane for each topic, taken fairly, with bounds in messages and in bytes.
+"""Received messages that were not taken yet: one queue for each topic, taken fairly, with bounds in messages and bytes.
 
-Decides only; `waiters` waits and `topic_consumer` talks to brokers. A lane gives its broker permits for as many
-messages as it has room for, again when half of that is free. Its window starts small and doubles with use, as long as
-messages of the size seen so far fit the inbox's bytes; nothing is asked for while the inbox is full. Messages of one
-lane keep their order; lanes take turns, except that a lane waits for those before it (`behind`): segments whose
-descendant it is. If one of those loses its broker, what it had queued comes again, so everything behind it is set
-aside: until its own broker closes it too and delivers it again, or until the lane before it is dropped because its
-segment is done. An entry too large for the room that is left waits unopened (`compressed_entries`). It trusts its user
-to report every message that a broker counts as delivered.
+Pure decisions: `waiters` waits and `topic_consumer` talks to brokers. A topic queue grants its broker permits for as
+many messages as it has room for, again when half of that is free. Its window starts small and doubles with use, as long
+as messages of the size seen so far fit the byte bound; a full receive queue requests no messages. Messages of one topic
+queue keep their order. Topic queues take turns, except that one waits for those before it (`behind`): its segment's
+ancestors. If an ancestor loses its broker, its queued messages are redelivered, so all messages behind it are set
+aside. They stay there until their own broker closes and redelivers too, or until the ancestor is dropped because its
+segment is done. An entry too large for the remaining room waits undecoded (`compressed_entries`). It trusts its user to
+report every message that a broker counts as delivered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from magnetar.client.message import Message
 
 
 class TopicQueue:
-    """One topic's queue. `ask(permits)` sends them to its broker."""
+    """One topic's queue. `ask(permits)` sends permits to its broker."""
 
     __slots__ = (
         "_ask",
@@ -45,19 +45,17 @@ class TopicQueue:
 
     def __init__(self, inbox: ReceiveQueue, queue_max: int, ask: Callable[[int], None]) -> None:
         self.queue: deque[Message[Any]] = deque()
-        self.queue_max = queue_max  # 0: nothing is asked for ahead of a waiting receive
+        self.queue_max = queue_max  # 0: request one message for each waiting receive
         self.window = min(queue_max, RECEIVER_WINDOW_MESSAGES_FIRST)
-        self.room = 0  # messages of the window neither asked for nor queued
+        self.room = 0  # messages of the window neither requested nor queued
         self.attached = False
-        self.dropped = False  # its topic is left: messages that still arrive belong to the next consumer
+        self.dropped = False  # the topic is closed: messages that still arrive belong to the next consumer
         self.paused = False
-        self.behind: tuple[TopicQueue, ...] = ()  # nothing of this one is taken while one of those has a message
-        self.held_by: tuple[
-            TopicQueue, ...
-        ] = ()  # of those, the ones that had no broker at some time since this one was attached
+        self.behind: tuple[TopicQueue, ...] = ()  # no message is taken while one of those has a message
+        self.held_by: tuple[TopicQueue, ...] = ()  # those of them that lost their broker after this one was attached
         self.aside: deque[Message[Any]] = deque()  # received, and not taken while it is held
         self.last: Message[Any] | None = None  # taken most recently
-        self.reopen: Callable[[], bool] = _nothing_waits  # opens entries that wait for room; is none left?
+        self.reopen: Callable[[], bool] = _nothing_waits  # decodes waiting entries; returns whether none is left
         self._inbox = inbox
         self._ask = ask
         self._half = max(1, self.window // 2)
@@ -65,14 +63,14 @@ class TopicQueue:
         self._size_seen = 0
 
     def attach(self) -> None:
-        """A broker is there and has no permits yet: whatever was queued from another one was put away."""
+        """A broker is attached and has no permits yet: messages queued from an earlier one were discarded."""
         self.attached = True
         self.held_by = tuple(one for one in self.behind if not one.attached and not one.dropped)
         self.room = self.window - len(self.queue)
         self.refill()
 
     def detach(self) -> None:
-        """The broker is gone, and will deliver again what is queued: put it away."""
+        """The broker was lost and will redeliver the queued messages: discard them."""
         self.attached = False
         self.clear()
         self.held_by = ()
@@ -80,12 +78,12 @@ class TopicQueue:
             self._inbox.lost(self)
 
     def drop(self) -> None:
-        """Its topic is left: it holds no message from now on."""
+        """The topic is closed: the queue holds no message from now on."""
         self._inbox.drop(self)
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """The entry of the next message: the rest of a batch of which some were taken."""
+        """The entry of the next message; other messages of its batch may have been taken."""
         if not self.queue:
             return None
         delivery = self.queue[0]._delivery
@@ -104,7 +102,7 @@ class TopicQueue:
         return count + aside
 
     def hold(self, before: TopicQueue) -> None:
-        """What this one has is not taken before what that one gets again (H-F20)."""
+        """No message of this queue is taken before the messages that `before` gets again (H-F20)."""
         self.held_by = (*self.held_by, before)
         if self.queue:
             self.aside.extend(self.queue)
@@ -113,7 +111,7 @@ class TopicQueue:
             self._inbox.removed(self, count, size)
 
     def release(self, before: TopicQueue) -> None:
-        """That one is done."""
+        """The queue `before` is done."""
         self.held_by = tuple(one for one in self.held_by if one is not before)
         if self.aside and not self.held_by:
             messages = list(self.aside)
@@ -128,7 +126,7 @@ class TopicQueue:
         self._inbox.size += size
 
     def remove(self, positions: set[tuple[int, int]]) -> None:
-        """Put away what is queued of these entries: it was asked for again."""
+        """Discard queued messages of these entries: they were requested again."""
         kept_aside = [one for one in self.aside if (one._delivery.ledger, one._delivery.entry) not in positions]
         self.room += len(self.aside) - len(kept_aside)
         self.aside = deque(kept_aside)
@@ -149,7 +147,7 @@ class TopicQueue:
             self.refill()
 
     def arrived(self, messages: list[Message[Any]], size: int, delivered: int) -> None:
-        """`messages` to queue out of `delivered` that the broker counted against the permits."""
+        """Queue `messages`, out of `delivered` that the broker counted against the permits."""
         if self.dropped:
             return
         if messages:
@@ -166,7 +164,7 @@ class TopicQueue:
                 self.refill()
 
     def refill(self) -> None:
-        """Ask for as many messages as there is room for."""
+        """Request as many messages as there is room for."""
         if self.paused or not self.attached:
             return
         if self._inbox.size >= self._inbox.size_max or self._inbox.waiting:
@@ -180,20 +178,20 @@ class TopicQueue:
             self._ask(permits)
 
     def has_room(self, size: int) -> bool:
-        """Does an entry of so many bytes fit? Alone it may be larger than the bound: it would never be opened else."""
+        """Whether an entry of this size fits. An empty queue takes an entry above the bound, which else never fits."""
         return self._inbox.size == 0 or self._inbox.size + size <= self._inbox.size_max
 
     def wait(self) -> None:
-        """An entry is not opened until there is room for it."""
+        """An entry waits undecoded for room."""
         self._inbox.waiting[self] = None
 
     def waits_no_more(self) -> None:
         self._inbox.waits_no_more(self)
 
     def ask_one(self) -> None:
-        """For a lane without a queue: a receive waits."""
+        """For a topic without a queue: a receive waits."""
         if self.queue_max == 0 and self.attached and not self.paused and self.room == 0:
-            self.room = -1  # one is on its way; taken or skipped, it is given back
+            self.room = -1  # one message is requested; its room is returned when it is taken or skipped
             self._ask(1)
 
     def _grow(self) -> None:
@@ -202,13 +200,13 @@ class TopicQueue:
         self.room += window - self.window
         self.window = window
         self._half = max(1, window // 2)
-        if self._messages_seen > 100_000:  # newer messages count for more
+        if self._messages_seen > 100_000:  # give newer messages more weight
             self._messages_seen //= 2
             self._size_seen //= 2
 
 
 class ReceiveQueue:
-    """All lanes of one consumer. `count` and `size` are what is queued, in messages and in bytes."""
+    """All topic queues of one consumer. `count` and `size` are the queued messages, in number and bytes."""
 
     __slots__ = ("_held", "count", "lanes", "lanes_ready", "size", "size_max", "waiting")
 
@@ -218,7 +216,7 @@ class ReceiveQueue:
         self.size = 0
         self.lanes: list[TopicQueue] = []
         self.lanes_ready: deque[TopicQueue] = deque()  # those with messages, in the order of their turns
-        self.waiting: dict[TopicQueue, None] = {}  # lanes with entries that wait for room: then none asks for more
+        self.waiting: dict[TopicQueue, None] = {}  # those with entries that wait for room: then none requests more
         self._held: list[TopicQueue] = []
 
     def lane(self, queue_max: int, ask: Callable[[int], None]) -> TopicQueue:
@@ -227,7 +225,7 @@ class ReceiveQueue:
         return lane
 
     def drop(self, lane: TopicQueue) -> None:
-        """The lane's topic is gone: it holds no message from now on."""
+        """The topic is closed: its queue holds no message from now on."""
         lane.dropped = True
         lane.detach()
         for other in self.lanes:
@@ -240,13 +238,13 @@ class ReceiveQueue:
         self.waits_no_more(lane)
 
     def lost(self, lane: TopicQueue) -> None:
-        """The lane's broker is gone: what it delivers again comes before everything behind this lane."""
+        """The topic's broker was lost: its redelivered messages come before everything behind this queue."""
         for other in self.lanes:
             if other.attached and lane in other.behind and lane not in other.held_by:
                 other.hold(lane)
 
     def take(self) -> Message[Any] | None:
-        """The next message, None if there is none."""
+        """The next message, None if the queue is empty."""
         ready = self.lanes_ready
         if not ready:
             return None
@@ -270,7 +268,7 @@ class ReceiveQueue:
         return message
 
     def _foremost(self, lane: TopicQueue) -> TopicQueue:
-        """The lane whose turn it is, or one before it that has messages."""
+        """The topic queue whose turn it is, or one before it that has messages."""
         while (before := next((one for one in lane.behind if one.queue), None)) is not None:
             lane = before
         ready = self.lanes_ready
@@ -280,7 +278,7 @@ class ReceiveQueue:
         return lane
 
     def put_back(self, message: Message[Any], lane: TopicQueue) -> None:
-        """A message taken and not handed over: it is the next one again."""
+        """Return a message that was taken and not handed over: it is the next one again."""
         lane.room -= 1
         if lane.held_by:
             lane.aside.appendleft(message)
@@ -296,7 +294,7 @@ class ReceiveQueue:
 
     @property
     def capacity(self) -> int:
-        """How many messages may be here at once, as things are: no use in waiting for more."""
+        """The number of messages that can be queued now: waiting for more would never end."""
         return 0 if self.size >= self.size_max or self.waiting else max(1, sum(lane.window for lane in self.lanes))
 
     def removed(self, lane: TopicQueue, count: int, size: int) -> None:
@@ -311,7 +309,7 @@ class ReceiveQueue:
             self._held.append(lane)
 
     def waits_no_more(self, lane: TopicQueue) -> None:
-        """What waited for room was given up: other lanes may ask again."""
+        """The waiting entries of a topic were dropped: other topics may request again."""
         if lane in self.waiting:
             del self.waiting[lane]
             if self.size < self.size_max:

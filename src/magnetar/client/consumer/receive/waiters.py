@@ -1,8 +1,8 @@
-"""Waiting for messages: `receive`, batches, and who is woken when something comes.
+"""Waits for messages: for `receive` and for batches, and wakes waiters when messages arrive.
 
-A wake-up carries no message: whoever is woken takes one himself, in the same step in which it is returned. So a receive
-that is cancelled, at whatever moment, has taken nothing, and passes its wake-up on. The order of waiting is the order
-of being woken.
+A wake-up carries no message: a woken waiter takes a message itself, in the same step that returns it. So a receive that
+is cancelled at any moment has taken no message, and passes its wake-up on. Waiters are woken in the order in which they
+began to wait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ M = TypeVar("M")
 
 @public("magnetar")
 class NoMessage(Unavailable, TimeoutError):
-    """Nothing came in time. Also a `TimeoutError`, which is what callers of a receive with a deadline expect."""
+    """No message arrived in time. Also a `TimeoutError`, which callers of a receive with a deadline expect."""
 
 
 def waited(timeout_s: float | None, take: Callable[[], M]) -> M:
-    """For threads, which spend a part of the time before the loop waits: the error says the time that was asked for."""
+    """For threads, which wait partly before the loop waits: the error names the timeout of the caller."""
     try:
         return take()
     except NoMessage as error:
@@ -36,25 +36,23 @@ def waited(timeout_s: float | None, take: Callable[[], M]) -> M:
 
 
 class ExternalSource(Protocol):
-    """The blocking consumer, as the loop's side sees it."""
+    """The blocking consumer, as seen from the loop."""
 
     def arrived(self) -> None:
-        """Messages came, or an end."""
+        """Messages arrived, or the end was reached."""
         ...
 
     def gather(self) -> None:
-        """Bring the acknowledgements that threads gave and the loop has not seen."""
+        """Deliver the acknowledgements of threads to the loop."""
         ...
 
     def put_away(self, source: Any, positions: set[tuple[int, int]] | None) -> None:
-        """These entries of a part (None: all) come again: what no thread has taken of them is of no more use."""
+        """These entries of a part (None: all) are redelivered: discard those that no thread has taken."""
         ...
 
 
 class ReceiveWaiters:
-    """Waits on one inbox. Once `end` was called there is nothing to wait for: what is left is handed out, then the
-    error is raised.
-    """
+    """Waits on one receive queue. After `end`, waiters get the remaining messages and then the error."""
 
     def __init__(self, inbox: ReceiveQueue) -> None:
         self._inbox = inbox
@@ -68,7 +66,7 @@ class ReceiveWaiters:
 
     @property
     def ready(self) -> bool:
-        """Is there a message, or an end to tell? May be asked in any thread."""
+        """Whether there is a message, or an end to report. Any thread may call it."""
         return self._inbox.count > 0 or self._error is not None
 
     @property
@@ -80,17 +78,17 @@ class ReceiveWaiters:
         self._outside = outside
 
     def gather(self) -> None:
-        """Acknowledgements that threads still hold are wanted now."""
+        """Request the acknowledgements that threads still hold."""
         if self._outside is not None:
             self._outside.gather()
 
     def put_away(self, source: Any, positions: set[tuple[int, int]] | None = None) -> None:
-        """What was taken from the inbox for threads, and has not reached them."""
+        """Discard messages that were taken from the queue for threads and have not reached them."""
         if self._outside is not None:
             self._outside.put_away(source, positions)
 
     def notify(self, messages: int) -> None:
-        """Messages came, or something else changed: wake as many as may find one."""
+        """Messages arrived, or another change happened: wake as many waiters as may find a message."""
         waiters = self._waiters
         while waiters and messages > 0:
             waiter = waiters.popleft()
@@ -101,14 +99,14 @@ class ReceiveWaiters:
             self._outside.arrived()
 
     def end(self, error: MagnetarError | None) -> None:
-        """None takes it back: there may be more to come."""
+        """End with an error. None revokes the end: more messages may arrive."""
         self._error = error
         if error is not None:
             self.gather()
             self.notify(len(self._waiters))
 
     def take_some(self, count_max: int) -> list[Message[Any]]:
-        """What is there, at most so many."""
+        """The available messages, at most `count_max`."""
         return self._take(count_max, self._inbox.size + 1)
 
     async def next(self, timeout_s: float | None) -> Message[Any]:
@@ -126,11 +124,11 @@ class ReceiveWaiters:
                 message = inbox.take()
                 if message is not None:
                     return message
-                raise NoMessage("no message came in time", timeout_s=timeout_s)
+                raise NoMessage("no message arrived in time", timeout_s=timeout_s)
 
     async def batch(self, count_max: int, bytes_max: int, timeout_s: float) -> list[Message[Any]]:
-        """Up to so many messages or bytes, whatever is there when the time is up; at least one message if any is there,
-        however large.
+        """Messages up to the bounds, or those available when the time is over; at least one message if any is
+        available, regardless of its size.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -146,7 +144,7 @@ class ReceiveWaiters:
             if not await self._wake(deadline):
                 return self._take(count_max, bytes_max)
             if inbox.count and self._waiters and inbox.count < wanted:
-                self.notify(1)  # it is not enough for this one, but maybe for the next
+                self.notify(1)  # not enough for this waiter, but maybe for the next
 
     def _take(self, count_max: int, bytes_max: int) -> list[Message[Any]]:
         inbox = self._inbox
@@ -161,14 +159,14 @@ class ReceiveWaiters:
         return taken
 
     def _ask(self) -> None:
-        """Lanes without a queue get a permit only while somebody waits."""
+        """Topics without a queue get a permit only while a receive waits."""
         for lane in self._inbox.lanes:
             if lane.queue_max:
                 return
             lane.ask_one()
 
     async def _wake(self, deadline: float | None) -> bool:
-        """Until woken; False once the deadline has passed."""
+        """Wait until woken; False once the deadline has passed."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         timer = None
@@ -181,7 +179,7 @@ class ReceiveWaiters:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.notify(1)  # woken and cancelled at once: the message is still there, for the next one
+                self.notify(1)  # woken and cancelled in one step: the message is left for the next waiter
             raise
         finally:
             if timer is not None:

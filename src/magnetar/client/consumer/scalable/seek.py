@@ -1,8 +1,9 @@
-"""Moving the subscription of a scalable topic, asked for by one of its consumers: one plan over all segments.
+"""Moves the subscription of a scalable topic on request of one of its consumers: one plan over all segments.
 
-The topic's leader does it; a seek is safe to repeat, so it is repeated while leaders come and go. Brokers disconnect
-whoever reads what is moved before they say that it is done; `passed` waits until word of that has come, so that nothing
-of before is handed out after a seek. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`.
+The topic's leader executes it. A seek is idempotent, so it is repeated while leaders change. Brokers disconnect the
+readers of a moved segment before they report success; `passed` waits until that disconnect has arrived, so that no
+earlier message is delivered after a seek. The command is a Magnetar extension: Apache Pulsar brokers do not support it
+(`Refused`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from magnetar.wire.proto import pb
 from magnetar.wire.scalable.checkpoint import Checkpoint
 from magnetar.wire.scalable.plans import columns
 
-SeekTo = StartAt  # as a checkpoint consumer starts
+SeekTo = StartAt  # the same positions as the start of a checkpoint consumer
 
 
 async def move(lookup: Lookup, leader: Callable[[], Route | None], topic: str, subscription: str, to: SeekTo) -> None:
-    """`leader`: the way to who leads the topic; None: any broker is asked. Done when every segment is moved. Conflict:
-    a later seek of the subscription took the place of this one."""
+    """`leader` returns the route to the topic's leader; None: ask any broker. Returns when every segment is moved.
+    Conflict: a later seek of the subscription replaced this one."""
     command = _command(topic, subscription, *said(to))
 
     async def ask() -> Conflict | None:
@@ -42,7 +43,7 @@ async def move(lookup: Lookup, leader: Callable[[], Route | None], topic: str, s
         try:
             await connection.request(command, command.seekSubscription.request_id, timeout_s=lookup.timeout_s)
         except Conflict as error:
-            return error  # two that repeat themselves would never end
+            return error  # two callers that repeat their seeks would never end
         return None
 
     overtaken = await persist(lookup.pool.runtime, lookup.timeout_s, ask, what=f"seek of {subscription}")
@@ -51,32 +52,36 @@ async def move(lookup: Lookup, leader: Callable[[], Route | None], topic: str, s
 
 
 def sought(to: SeekTo, topics: list[str]) -> list[str]:
-    """Which of the topics of a consumer are moved: a checkpoint is of one."""
+    """The topics of a consumer to move: a checkpoint moves one."""
     where, _ = said(to)
     if where.kind is not Kind.PLACES:
         return topics
     if not where.topic and len(topics) > 1:
         raise Misuse(
-            "the checkpoint does not say which topic it is of: a consumer of several is moved by one that does, as "
-            "checkpoint consumers of this client make it",
+            "the checkpoint names no topic: to seek a consumer of several topics, pass one that does, as checkpoint "
+            "consumers of this client create it",
             topics=topics[:3],
         )
     if not where.topic:
         return topics
     found = [topic for topic in topics if where.is_of(topic)]
     if not found:
-        raise Misuse("the checkpoint is of another topic", checkpoint=where.topic, topics=topics[:3])
+        raise Misuse(
+            "the checkpoint is of another topic: pass a checkpoint of this consumer's topic",
+            checkpoint=where.topic,
+            topics=topics[:3],
+        )
     return found
 
 
 async def passed(parts: Iterable[TopicConsumer]) -> None:
-    """Until all that brokers have sent to these before now has come."""
+    """Wait until everything that brokers sent to these consumers before now has arrived."""
     by_connection = {part.connection: part for part in parts if part.connection is not None}
     await asyncio.gather(*(_asked(connection, part) for connection, part in by_connection.items()))
 
 
 async def _asked(connection: Connection, part: TopicConsumer) -> None:
-    """Whatever it answers: that comes behind all that was sent before."""
+    """Any answer is sufficient: it arrives after everything that was sent before."""
     command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
     command.getLastMessageId.consumer_id = part.id
     command.getLastMessageId.request_id = connection.next_request_id()
@@ -85,7 +90,7 @@ async def _asked(connection: Connection, part: TopicConsumer) -> None:
     except TimedOut:
         raise
     except MagnetarError:
-        return  # it is gone already, or the connection is, with all that was on it
+        return  # the consumer or its connection has ended already
 
 
 def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | None) -> pb.BaseCommand:
@@ -102,13 +107,13 @@ def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | No
         asked.places.CopyFrom(columns(places))
         asked.incarnation = where.incarnation
     else:
-        raise Misuse("the checkpoint says of no segment where it stands", topic=topic)
+        raise Misuse("the checkpoint has no position in any segment", topic=topic)
     return command
 
 
 def _next(place: SegmentPosition) -> ReadPosition:
-    """The first that is to come. Of a batch that was read in part, all of it: subscriptions are moved by entries. Where
-    a message in chunks lies around the place, from its beginning on."""
+    """The first position to deliver. A partly read batch is delivered as a whole, because subscriptions move by
+    entries. If an incomplete chunked message surrounds the position, delivery starts at its first chunk."""
     if place.is_done:
         return BEHIND_ALL
     if place == START:

@@ -1,6 +1,6 @@
-"""The segments that a consumer has open or is opening, each a part: attached, refused, left.
+"""The segments that a consumer has open or is opening: attached, refused or closed.
 
-What the actors of stream, queue and checkpoint consumers share: it tells what came of a segment and decides nothing.
+The shared base of the stream, queue and checkpoint actors: it reports the events of a segment and decides nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ log = get("client.segments")
 
 
 def segment_fatal(error: MagnetarError, first: bool) -> bool:
-    """A refusal is for those who decide to judge, at the first attach and at every later one."""
+    """Every refusal goes to the deciding state machine, at the first attach and at every later one."""
     return not passing(error)
 
 
 class SegmentConsumers(ABC):
-    """`parts` are the segments that are open or being opened."""
+    """`parts` are the open or opening segments."""
 
     def __init__(self, lookup: Lookup, title: str) -> None:
         self.parts: dict[SegmentId, TopicConsumer] = {}
@@ -37,7 +37,7 @@ class SegmentConsumers(ABC):
         self._owner = Owner(title, self._crashed)
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait and leave every segment."""
+        """Send the waiting acknowledgements and close every segment."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -47,7 +47,7 @@ class SegmentConsumers(ABC):
 
     @abstractmethod
     def handle(self, event: Attachment) -> None:
-        """This came of a segment."""
+        """Process an event of a segment."""
 
     @abstractmethod
     def _crashed(self, name: str, error: BaseException) -> None: ...
@@ -68,7 +68,7 @@ class SegmentConsumers(ABC):
     def _refused(self, segment: SegmentId, part: TopicConsumer, error: MagnetarError) -> None:
         if self.parts.get(segment) is not part or self.closed:
             return
-        log.info("segment refused", topic=part.topic, why=error)
+        log.info("segment_attach_refused", topic=part.topic, why=error)
         part.lane.drop()  # before the close runs: the application may take a message in this very turn (H-R1)
         part.put_away()
         self._runtime.spawn(self._owner, part.close())

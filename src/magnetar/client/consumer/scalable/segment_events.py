@@ -1,6 +1,4 @@
-"""What becomes of the segments that a consumer has open, as those who decide hear of it, whatever kind it is of; and
-what all of them ask for. Values only.
-"""
+"""Events and effects of open segments that all kinds of consumers share. Values only."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ class SegmentOpened:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRefused:
-    """At the first attach or at a later one; there is no consumer of it any more."""
+    """Refused at the first attach or a later one; its consumer no longer exists."""
 
     segment: SegmentId
     error: MagnetarError
@@ -34,7 +32,7 @@ class SegmentRefused:
 
 @dataclass(frozen=True, slots=True)
 class SegmentEnded:
-    """End of topic: everything of a sealed segment was read and acknowledged, by whoever had it."""
+    """End of topic: all messages of a sealed segment were read and acknowledged, by any of the consumers."""
 
     segment: SegmentId
 
@@ -51,7 +49,7 @@ Attachment: TypeAlias = SegmentOpened | SegmentRefused | SegmentClosed
 
 @dataclass(frozen=True, slots=True)
 class CloseSegment:
-    """Send what is acknowledged, then CLOSE_CONSUMER. Answer: SegmentClosed, also where the connection is gone."""
+    """Send the acknowledgements, then CLOSE_CONSUMER. Answer: SegmentClosed, also if the connection was lost."""
 
     segment: SegmentId
 

@@ -159,7 +159,7 @@ async def test_a_cancelled_batch_has_taken_nothing():
 
 def test_thread_is_told_the_timeout_it_asked_for():
     def late() -> None:
-        raise NoMessage("no message came in time", timeout_s=4.9999990030000845, waits_for="#0")
+        raise NoMessage("no message arrived in time", timeout_s=4.9999990030000845, waits_for="#0")
 
     with pytest.raises(NoMessage) as caught:
         waited(5, late)

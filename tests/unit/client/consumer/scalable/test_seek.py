@@ -97,7 +97,7 @@ def test_checkpoint_moves_the_topic_that_it_is_of_and_anything_else_all_topics()
     assert sought(Checkpoint(PLACES, topic=new), [old]) == [old]
     with pytest.raises(Misuse, match="another topic"):
         sought(Checkpoint(PLACES, topic="c"), ["a", "b"])
-    with pytest.raises(Misuse, match="does not say which topic"):
+    with pytest.raises(Misuse, match="names no topic"):
         sought(Checkpoint(PLACES), ["a", "b"])
 
 

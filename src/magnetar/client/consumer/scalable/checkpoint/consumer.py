@@ -1,10 +1,10 @@
-"""A checkpoint consumer: a scalable topic read from a place that its user keeps, every key in order through all splits
-and merges.
+"""A checkpoint consumer: reads a scalable topic from a position that its user stores, with every key in order through
+all splits and merges.
 
-What users hold. Brokers remember nothing of it: `checkpoint()` says how far the application has received, over all
-segments, and a consumer that starts there goes on with the next message of each. A segment is read when everything
-before it was received (`layout.checkpoint` decides, `single` acts). Messages that are gone before they were
-read end it with `DataLost`, unless `on_gap` is there to be told of each gap. Every call belongs to one loop.
+This is the public class. Brokers store nothing for it: `checkpoint()` returns the received positions of all segments,
+and a consumer that starts there continues with the next message of each. A segment is read after every message before
+it was received (`layout.checkpoint` decides, `single` acts). Messages that were deleted before they were read end it
+with `DataLost`, or are reported to `on_gap` if given. Every call belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @public("magnetar.aio")
 class CheckpointConsumer(ConsumerBase[T], Generic[T]):
-    """Made by `Client.checkpoint_consumer`. `async for message in consumer` ends when the consumer is closed."""
+    """Created by `Client.checkpoint_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
         self,
@@ -63,23 +63,23 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
     # Checkpoints
 
     async def checkpoint(self) -> Checkpoint:
-        """How far the application has received, at this moment. Keep it, as `to_bytes()`, with what was made of the
-        messages: a consumer that starts there receives all that came after, nothing twice. In a group it is the whole
-        group's: what this member received is done with from now on, whoever reads next goes on behind it.
+        """The positions up to which the application has received now. Store them, as `to_bytes()`, with the results of
+        the messages: a consumer that starts there receives every later message, and none twice. In a group it is the
+        checkpoint of the whole group: messages received by this member are done, and their next reader skips them.
         """
         return Checkpoint.of(await self._reading.checkpoint())
 
     async def seek(self, to: StartAt) -> None:
-        """Go on elsewhere: what was received and not taken is dropped. If it fails nothing has changed. A group is not
-        moved by one of its members.
+        """Continue at another position: messages received and not taken are dropped. If it fails, nothing changes. A
+        member cannot seek its group.
         """
         where = said(to)
         self._check()
         await self._reading.seek(*where)
 
     async def lag(self) -> Lag:
-        """How many messages lie behind the positions of this consumer, their bytes, and the publish time and age of the
-        oldest. In a group: behind the places of the whole group, as of its last checkpoint."""
+        """The number of messages after the positions of this consumer, their bytes, and the publish time and age of the
+        oldest. In a group: after the positions of the whole group's last checkpoint."""
         self._check()
         group = self._reading.group
         if group is not None:
@@ -88,10 +88,10 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
 
     @property
     def positions(self) -> dict[int, SegmentPosition]:
-        """The last message received of each segment: `START` where nothing was yet, `DONE` where nothing is left."""
+        """The last received message of each segment: `START` before the first one, `DONE` after the last one."""
         return {int(id): place for id, place in self._reading.positions.items()}
 
-    # What it is
+    # Properties
 
     @property
     def name(self) -> str:
@@ -99,35 +99,35 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
 
     @property
     def segments(self) -> list[int]:
-        """The segments it reads at this moment."""
+        """The segments that it reads now."""
         return [] if self._reading.parts is None else sorted(self._reading.parts.parts)
 
     @property
     def connected(self) -> bool:
-        """Is every segment attached to its broker at this moment?"""
+        """Whether every segment is attached to its broker now."""
         parts = self._reading.parts
         return parts is not None and all(part.connection is not None for part in parts.parts.values())
 
-    # Life
+    # Lifecycle
 
     async def _start(self) -> None:
-        """Learn the layout, find out where to start, attach; called once, by whoever made it."""
+        """Fetch the layout, find the start position, attach; its creator calls it once."""
         try:
             await self._reading.start(*self._begin_at)
         except BaseException:
             await self.close()
             raise
 
-    # What messages and the blocking consumer ask of it
+    # Called by messages and the blocking consumer
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
         return plain
 
     def _handed(self, messages: Iterable[Message[Any]]) -> None:
-        """The application has these: from here on a checkpoint covers them."""
+        """The application took these messages: from here on a checkpoint covers them."""
         self._reading.handed(messages)
 
-    # Inside
+    # Internal
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
         self._reading.handed(messages)

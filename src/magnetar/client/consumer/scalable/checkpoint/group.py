@@ -1,10 +1,10 @@
 """One member of a checkpoint group: several consumers share the segments of a scalable topic, and have one checkpoint.
 
-The topic's controller gives each member its segments. Where the group stands is kept by the broker, in a hold of the
-group's name: `checkpoint()` of a member says how far that one is and answers how far all are; whoever gets a segment
-goes on from there (H-G5). So a segment changes hands at a checkpoint of the one who had it, or after a while without
-one, and then what was received since comes again; children are given out when the checkpoint says that their parents
-are done. It keeps the `Reading` contract.
+The topic's controller assigns segments to each member. The broker stores the group's position in a hold with the
+group's name: `checkpoint()` of a member submits its own position and returns that of the group. The next reader of a
+segment continues from there (H-G5). So a segment moves after a checkpoint of its reader, or after a delay without one;
+then messages received since the last checkpoint are delivered again. Children are assigned when the checkpoint shows
+that their parents are done. It satisfies the `ReaderProtocol` contract.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ log = get("client.checkpoint")
 
 
 class GroupMember:
-    """`make(reading)` makes the readers; `ended` is told when none of it can go on. The group has the name of the
-    subscription that is asked for."""
+    """`make(reading)` creates the readers; `ended` is called when no segment can continue. The group has the name of
+    the requested subscription."""
 
     def __init__(
         self,
@@ -71,23 +71,23 @@ class GroupMember:
             ended=self.failed,
             kind=pb.CHECKPOINT,
         )
-        self._group: dict[SegmentId, SegmentPosition] = {}  # where all are, as last heard
+        self._group: dict[SegmentId, SegmentPosition] = {}  # the last known positions of the group
         self._mine: dict[SegmentId, SegmentPosition] = {}  # received here, of segments that are open here
-        self._floors: dict[SegmentId, SegmentPosition] = {}  # up to here nothing was there to receive
-        self._earliest: set[SegmentId] = set()  # of these, what is left was asked for
+        self._floors: dict[SegmentId, SegmentPosition] = {}  # there are no messages up to here
+        self._earliest: set[SegmentId] = set()  # segments that start at their earliest message
         self._heard: set[Loss] = set()
         self._revoked: set[SegmentId] = set()
         self._over: set[SegmentId] = set()  # received to the end
         self._finishing = False
         self._renew_s = GROUP_ALIVE_S_MAX
-        self._told: list[Assigned] = []  # not passed on yet
-        self._turn = asyncio.Lock()  # one hold at a time: the places of a later one are not overwritten by an older
+        self._told: list[Assigned] = []  # assignments not passed on yet
+        self._turn = asyncio.Lock()  # one hold request at a time: an older one must not overwrite later places
         self._owner = Owner(f"member of {asked.subscription}", self._crashed)
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
-        """A group that is there goes on where it is; `checkpoint` says where a new one begins, and then what is gone
-        behind it is told (H-G11). Whether a group that has not come to a segment yet began with what was left of it, no
-        broker knows: this member's own start is taken for it."""
+        """An existing group continues at its position; `checkpoint` is the start of a new one, whose readers report
+        messages deleted after it (H-G11). No broker knows whether a group without a position in a segment began with
+        the messages that still existed; this member's own start decides."""
         await self._watch.start(self._lookup.timeout_s)
         checkpoint.belongs(self._topic, self._watch.incarnation)
         layout = await self._watch.reached(checkpoint.epoch, self._lookup.timeout_s)
@@ -98,7 +98,7 @@ class GroupMember:
             self._earliest = {one.id for one in layout.segments}
         await resolve(frontier, self._lookup, self._asked, since_ms)
         found = await self._hold(frontier.places, begins=True)
-        if found.expired or checkpoint.kind is Kind.PLACES:  # nothing was kept until now
+        if found.expired or checkpoint.kind is Kind.PLACES:  # the broker kept no messages until now
             self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
         self.parts = self._make(self)
         self.parts.shown(self._layout)
@@ -108,7 +108,7 @@ class GroupMember:
 
     async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
         raise Misuse(
-            "a member cannot move its group: close all of them, end the group's hold and begin anew with a start",
+            "a member cannot seek its group: close all members, release the group's hold, and reopen it with a start",
             group=self._asked.subscription,
         )
 
@@ -123,17 +123,17 @@ class GroupMember:
             await self._watch.close()
 
     async def checkpoint(self) -> Checkpoint:
-        """What this member has received is done; and where the whole group is now."""
+        """Submit the messages that this member has received; returns the position of the whole group."""
         done = self._sealed()
         said = {**self._mine, **dict.fromkeys(done, DONE)}
         found = await self._hold(said)
-        if found.expired:  # nobody kept anything for a while, and something may be gone
+        if found.expired:  # the hold had expired for a while, so messages may be deleted
             self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
         self._left(done)
         for segment in sorted(self._revoked):
             if self._mine.get(segment) == said.get(segment):
                 self._settled(segment)
-        self._finish()  # what came to its end meanwhile
+        self._finish()  # segments that ended during the request
         layout = self._layout
         places = {one.id: self._group.get(one.id, START) for one in layout.segments}
         return Checkpoint(places, layout.epoch, self._topic, self._watch.incarnation)
@@ -150,7 +150,7 @@ class GroupMember:
                 self._mine[segment] = max(self._mine.get(segment, START), place_of_message(message))
                 parts.handed(message)
 
-    # What the parts ask (Reading)
+    # Called by the readers (ReaderProtocol)
 
     def place(self, segment: SegmentId) -> SegmentPosition:
         if segment not in self._mine:
@@ -179,18 +179,18 @@ class GroupMember:
             self._settled(segment)
 
     def failed(self, error: MagnetarError) -> None:
-        log.warning("checkpoint consumer ended", topic=self._topic, why=error)
+        log.warning("checkpoint_consumer_ended", topic=self._topic, why=error)
         self._registration.hurry()
         if self.parts is not None:
             self.parts.stop()
         self._ended(error)
 
-    # Inside
+    # Internal
 
     @property
     def _layout(self) -> Layout:
         if self._watch.seen is None:
-            raise NotReady("the consumer has not begun to read", topic=self._topic)
+            raise NotReady("the consumer has not started to read yet: retry", topic=self._topic)
         return self._watch.seen.layout
 
     def _shown(self, seen: LayoutView) -> None:
@@ -200,17 +200,17 @@ class GroupMember:
             self._finish()
 
     def _sealed(self) -> list[SegmentId]:
-        """Received to the end, and the layout says what comes after."""
+        """Segments received to the end whose children are in the layout."""
         layout = self._layout
         return [id for id in sorted(self._over) if id in layout and not layout.segment(id).is_active]
 
     def _is_said(self, segment: SegmentId) -> bool:
-        """Everything that was received of it, the group's hold has."""
+        """Whether the group's hold includes every message received of the segment."""
         said = max(self._group.get(segment, START), self._floors.get(segment, START))
         return self._mine.get(segment, START) <= said
 
     def _finish(self) -> None:
-        """The end may come after the checkpoint that covers everything before it: nobody need say more then."""
+        """Finish segments whose end arrived after the checkpoint that covers all their messages."""
         done = [id for id in self._sealed() if self._is_said(id)]
         if done and not self._finishing and not self.closed:
             self._finishing = True
@@ -223,7 +223,7 @@ class GroupMember:
             self.failed(error)
             return
         except MagnetarError as error:
-            log.info("the end was not told", topic=self._topic, why=error)
+            log.info("group_leave_failed", topic=self._topic, why=error)
             await asyncio.sleep(CLIENT_BACKOFF_S_MIN)
         else:
             self._left(done)
@@ -249,8 +249,8 @@ class GroupMember:
         self._over.discard(segment)
 
     def _assigned(self, told: Assigned) -> None:
-        """Before a segment is opened it must be known where the one who had it has come to. All are passed on, in the
-        order they came: which of them holds is for `stream/assignment` to say."""
+        """Before a segment is opened, the position of its previous reader must be known. Every assignment is passed on
+        in order of arrival; `stream/assignment` decides which one is valid."""
         self._told.append(told)
         if len(self._told) == 1 and not self.closed:
             self._lookup.pool.runtime.spawn(self._owner, self._take_up())
@@ -265,19 +265,19 @@ class GroupMember:
                 self.failed(error)
                 return
             except MagnetarError as error:
-                log.info("where the group is was not told", topic=self._topic, why=error)
+                log.info("group_position_request_failed", topic=self._topic, why=error)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, CLIENT_BACKOFF_S_MAX)
                 continue
             for segment in [id for id in self._mine if self.parts is None or id not in self.parts.parts]:
-                del self._mine[segment]  # it may have been another's meanwhile
+                del self._mine[segment]  # another member may have read it in between
             for told in known:
                 if self.parts is not None:
                     self.parts.handle(told)
             del self._told[: len(known)]
 
     async def _stay(self) -> None:
-        """A group that is read keeps its hold, also where nobody takes a checkpoint for long."""
+        """Renew the hold of an active group, also if no member takes a checkpoint for a long time."""
         while not self.closed:
             await asyncio.sleep(self._renew_s)
             try:
@@ -286,10 +286,10 @@ class GroupMember:
                 self.failed(error)
                 return
             except MagnetarError as error:
-                log.info("the group's hold was not renewed", topic=self._topic, why=error)
+                log.info("group_hold_renewal_failed", topic=self._topic, why=error)
 
     async def _is_there(self) -> bool:
-        """Has anybody begun the group? Asking does not."""
+        """Whether the group exists. The request does not create it."""
         try:
             await self._hold({}, begins=True)
         except SubscriptionNotFound:
@@ -304,7 +304,7 @@ class GroupMember:
             owner=self._asked.name,
             incarnation=self._watch.incarnation,
             begins=begins,
-            resumes=not begins,  # a hold that was ended under its members ends them (H-D9)
+            resumes=not begins,  # a hold that is ended under its members ends them (H-D9)
             around={id: place.around for id, place in places.items() if place.around is not None},
         )
         async with self._turn:
@@ -317,7 +317,7 @@ class GroupMember:
             return found
 
     def _tell(self, losses: Iterable[Loss], hold: str | None = None) -> None:
-        """Each once, whoever finds it first: the hold when it is made, or the reader of the segment."""
+        """Report each loss once, found by the creation of the hold or by the reader of the segment."""
         for loss in losses:
             if loss not in self._heard:
                 self._heard.add(loss)
@@ -330,17 +330,17 @@ class GroupMember:
             self.failed(error)
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("checkpoint consumer failed", error, name=name)
-        self.failed(MagnetarError(f"the consumer failed: {error!r}", topic=self._topic))
+        log.crashed("checkpoint_consumer_crashed", error, name=name)
+        self.failed(MagnetarError(f"the consumer failed with an unexpected error: {error!r}", topic=self._topic))
 
 
 def renewed_after_s(left_ms: int) -> float:
-    """When a hold that lives so long is said anew. Clocks differ: it may look as if it were over."""
+    """The time until the next renewal of a hold. Clocks differ: the remaining time may look negative."""
     return min(max(left_ms / 3000, GROUP_ALIVE_S_MIN), GROUP_ALIVE_S_MAX)
 
 
 def next_of(place: SegmentPosition) -> ReadPosition:
-    """Holds say what is read next; checkpoints, what was read last."""
+    """Converts a position: holds store the next message to read; checkpoints store the last one read."""
     if place.is_done:
         return readable_range.DONE
     if place == START:

@@ -1,9 +1,9 @@
-"""The readers that a checkpoint consumer has on segments: opened where it is told, read to the end, left.
+"""The readers that a checkpoint consumer has on segments: opened on request, read to the end, closed.
 
-The actor around `stream/assignment`, as `stream/segments` is for stream consumers: readers instead of subscriptions, so
-nothing is kept by brokers; a reader that loses its connection goes on behind the message taken last. A segment has
-ended when its broker says so and everything of it was handed out. Which segments are read, and from where, is its
-user's.
+This is the actor around `stream/assignment`, like `stream/segments` for stream consumers. It uses readers and not
+subscriptions, so brokers store nothing; a reader that loses its connection continues after the last message taken. A
+segment has ended when its broker reports it and every message was handed out. Its user decides which segments are read,
+and from which position.
 """
 
 from __future__ import annotations
@@ -59,26 +59,26 @@ log = get("client.checkpoint")
 
 
 class ReaderProtocol(Protocol):
-    """Who decides what is read."""
+    """Decides what is read."""
 
     def place(self, segment: SegmentId) -> SegmentPosition:
-        """Behind which message a segment is opened."""
+        """The position after which a segment is opened."""
         ...
 
     def finished(self, segment: SegmentId) -> None:
-        """Everything of a sealed segment was handed out."""
+        """Every message of a sealed segment was handed out."""
         ...
 
     def missing(self, segment: SegmentId) -> None:
-        """A sealed segment has no topic any more."""
+        """The topic of a sealed segment no longer exists."""
         ...
 
     def trimmed(self, segment: SegmentId, start: SegmentPosition, floor: SegmentPosition) -> None:
-        """What is up to `floor` is deleted, and reading would go on behind `start`. Raises where that may not be."""
+        """Messages up to `floor` are deleted, and reading would continue after `start`. Raises if it must not."""
         ...
 
     def revoked(self, segment: SegmentId) -> None:
-        """It is another's from now on: `handle` SegmentSettled when it may be closed."""
+        """The segment is assigned to another reader: `handle` SegmentSettled when it may be closed."""
         ...
 
     def failed(self, error: MagnetarError) -> None: ...
@@ -113,7 +113,7 @@ class SegmentReaders(SegmentConsumers):
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def begun(self, patience_s: float | None = None) -> None:
-        """Until everything that was to be opened first is open, or for so long: what others still have comes later."""
+        """Wait until the first segments are open, at most `patience_s`: segments of other readers follow later."""
         try:
             async with asyncio.timeout(patience_s):
                 await asyncio.shield(self._begun)
@@ -124,12 +124,12 @@ class SegmentReaders(SegmentConsumers):
     async def close(self) -> None:
         self.closed = True
         if not self._begun.done():
-            self._begun.set_exception(Closed("the consumer was closed or moved elsewhere", topic=self._topic))
-            self._begun.exception()  # whoever waits hears it
+            self._begun.set_exception(Closed("the consumer was closed or moved during the attach", topic=self._topic))
+            self._begun.exception()  # `begun` raises it
         await super().close()
 
     def stop(self) -> None:
-        """Nothing more is put into the inbox."""
+        """Stop adding messages to the receive queue."""
         for part in self.parts.values():
             part.skip(True)
 
@@ -142,13 +142,13 @@ class SegmentReaders(SegmentConsumers):
             return
         self._apply(self._follow.handle(event, self._runtime.monotonic()))
         coming = (State.WAITING, State.OPENING)
-        told = self._follow.epoch is not None  # what to read
+        told = self._follow.epoch is not None  # an assignment has arrived
         if told and not self._begun.done() and all(one.state not in coming for one in self._follow.segments.values()):
             self._begun.set_result(None)
         self._rearm()
 
     def handed(self, message: Message[Any]) -> None:
-        """It left for the application. The broker is told at the end of each entry, and so knows the segment's end."""
+        """The application took the message. The broker gets an acknowledgement per entry, and so detects the end."""
         delivery = message._delivery
         segment = SegmentId(delivery.source.segment)
         part = self.parts.get(segment)
@@ -156,7 +156,7 @@ class SegmentReaders(SegmentConsumers):
             return
         before = self._handed.get(segment)
         if before is None or place_of_message(before) < place_of_message(message):
-            self._handed[segment] = message  # threads may say it in another order than they took them
+            self._handed[segment] = message  # threads may report messages in another order than they took them
         if completes(message):
             part.ack_until(entry_of(message))
             part.acker.added()
@@ -174,7 +174,7 @@ class SegmentReaders(SegmentConsumers):
                     self._runtime.spawn(self._owner, self._leave(segment))
                 case EndConsumer(error=error):
                     self._fail(error)
-                case WarnHeldBack():  # nobody acknowledges here
+                case WarnHeldBack():  # readers have no acknowledgements to wait for
                     pass
 
     def _open(self, grant: SegmentGrant) -> None:
@@ -208,7 +208,7 @@ class SegmentReaders(SegmentConsumers):
         self._add(segment, part)
 
     async def _check(self, segment: SegmentId, part: TopicConsumer, connection: Connection) -> None:
-        """At every attach, before the first message: brokers begin with what is left, and say nothing of the rest."""
+        """Runs at every attach, before the first message: brokers start at the earliest message without a report."""
         if not connection.features.magnetar_extensions:
             return
         command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
@@ -237,18 +237,18 @@ class SegmentReaders(SegmentConsumers):
                 self.handle(SegmentRefused(segment, error))
                 self._reading.missing(segment)
                 return
-            error = NotReady(str(error))  # listed, and not there yet
+            error = NotReady(str(error))  # listed, and not created yet
         self.handle(SegmentRefused(segment, error))
 
     def _end(self, segment: SegmentId, part: TopicConsumer) -> None:
-        """The broker has told it all, and the application has it all: what was taken for it may still wait for it."""
+        """The broker reported the end. Wait until the application took all messages, also those taken for threads."""
         if self.parts.get(segment) is not part or not part.intake.idle or part.skipping:
             return
         if part.lane.last is self._handed.get(segment):
             self._reading.finished(segment)
 
     def ended(self, segment: SegmentId) -> None:
-        """Nothing is left to read there, for good."""
+        """No message of the segment is left, permanently."""
         self.handle(SegmentEnded(segment))
 
     def _revoke(self, segment: SegmentId) -> None:
@@ -256,7 +256,7 @@ class SegmentReaders(SegmentConsumers):
         if part is not None:
             part.skip(True)
             part.lane.clear()
-            part.put_away()  # what threads have of it keeps it until a checkpoint covers that
+            part.put_away()  # messages that threads hold keep the segment until a checkpoint covers them
         self._reading.revoked(segment)
 
     def _gone(self, segment: SegmentId) -> None:
@@ -264,12 +264,12 @@ class SegmentReaders(SegmentConsumers):
         self._handed.pop(segment, None)
 
     def _fail(self, error: MagnetarError) -> None:
-        """Before it has begun this is for whoever waits for that."""
+        """Before the first segments are open, the error goes to the caller of `begun`."""
         if self._begun.done():
             self._reading.failed(error)
         else:
             self._begun.set_exception(error)
-            self._begun.exception()  # nobody may wait for it any more
+            self._begun.exception()  # the caller may have stopped waiting
 
     # Time
 
@@ -296,7 +296,7 @@ class SegmentReaders(SegmentConsumers):
         return layout is not None and (segment not in layout or not layout.segment(segment).is_active)
 
     def _silent(self) -> list[SegmentId]:
-        """Sealed ones at brokers that may not tell the end to whoever comes late. Ours do."""
+        """Sealed segments at brokers that may not report the end to a late reader. Magnetar brokers do."""
         found = [id for id in sorted(self.parts) if self._sealed(id)]
         return [id for id in found if (at := self.parts[id].connection) and not at.features.magnetar_extensions]
 
@@ -304,19 +304,19 @@ class SegmentReaders(SegmentConsumers):
         try:
             last, _ = await last_message(part, self._runtime, self._lookup.timeout_s)
         except MagnetarError as error:
-            log.info("end not known", topic=part.topic, why=error)
+            log.info("segment_end_request_failed", topic=part.topic, why=error)
             return
         place = self._reading.place(segment)
         if (last.entry < 0 or (place.ledger, place.entry) >= (last.ledger, last.entry)) and not _inside(place):
             self._end(segment, part)
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("checkpoint reader failed", error, name=name)
-        self._fail(MagnetarError(f"the reader failed: {error!r}", topic=self._topic))
+        log.crashed("checkpoint_reader_crashed", error, name=name)
+        self._fail(MagnetarError(f"the reader failed with an unexpected error: {error!r}", topic=self._topic))
 
 
 def place_of_message(message: Message[Any]) -> SegmentPosition:
-    """The last of a batch stands for its whole entry."""
+    """The position of a message. The last message of a batch represents its whole entry."""
     delivery = message._delivery
     if completes(message):
         return SegmentPosition(delivery.ledger, delivery.entry, around=delivery.around)
@@ -333,11 +333,11 @@ def _start(place: SegmentPosition) -> MessageId:
 
 
 def _of_another_life(place: SegmentPosition, mark: SegmentPosition) -> bool:
-    """Nothing was ever deleted here, and reading would go on at the very first message although some was read of an
-    older ledger: that one was of a topic of this name that was deleted (H-G12: nothing else tells its life)."""
+    """Whether the position is of a deleted topic of the same name. No message was ever deleted here, and reading would
+    start at the first message although the position is in an older ledger (H-G12: no other fact shows it)."""
     return place.entry >= 0 and mark.entry < 0 and not 0 <= mark.ledger <= place.ledger
 
 
 def _inside(place: SegmentPosition) -> bool:
-    """Of its batch there is more to read."""
+    """Whether there are more messages in its batch."""
     return 0 <= place.index < place.size - 1

@@ -1,7 +1,8 @@
-"""A whole scalable topic read by one consumer, alone: it watches the layout and decides by itself what is next.
+"""Reads a whole scalable topic with one consumer, alone: it watches the layout and chooses the next segments itself.
 
-The actor around `layout.checkpoint`: brokers are asked where to start, segments are granted to `checkpoint/segments`
-when everything before them was received, and what is gone before it was read is told. It keeps the `Reading` contract.
+This is the actor around `layout.checkpoint`: it asks brokers for the start position, grants segments to
+`checkpoint/segments` when every message before them was received, and reports deleted messages. It satisfies the
+`ReaderProtocol` contract.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OnGap = Callable[[Loss], None]
 
 
 class LossReporter:
-    """What is told of each: the consumer ends, unless somebody takes the gap."""
+    """Reports each loss: to the user's callback, or by ending the consumer."""
 
     def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None) -> None:
         self._topic = topic
@@ -39,15 +40,15 @@ class LossReporter:
         self._on_gap = on_gap
 
     def told(self, losses: Iterable[Loss], hold: str = "") -> None:
-        """`DataLost`: nobody does. `hold`: of the group that stands before the gap."""
+        """Raises `DataLost` without a callback. `hold`: that of a group whose position is before the gap."""
         for loss in losses:
-            log.warning("messages lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
+            log.warning("messages_lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
             self._counters.gaps += 1
             if self._on_gap is None:
                 raise DataLost(
                     f"messages of segment {loss.segment} were deleted before they were read, by retention or with "
-                    f"their segment or topic. {_advice(hold)} What keeps messages for a reader that is away: "
-                    "retention, a hold, or a group, which has one",
+                    f"their segment or topic. {_advice(hold)} To keep messages for an absent reader, use "
+                    "retention, a hold, or a group, which has a hold",
                     topic=self._topic,
                     after=str(loss.place),
                 )
@@ -55,7 +56,7 @@ class LossReporter:
 
 
 class SingleReader:
-    """`make(reading)` makes the readers; `ended` is told when none of it can go on."""
+    """`make(reading)` creates the readers; `ended` is called when no segment can continue."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class SingleReader:
         self.group: str | None = None
         self.parts: SegmentReaders | None = None
         self.closed = False
-        self._error: MagnetarError | None = None  # why nothing more is read
+        self._error: MagnetarError | None = None  # the error that ended reading
         self._lookup = lookup
         self._runtime = lookup.pool.runtime
         self._topic = topic
@@ -85,12 +86,12 @@ class SingleReader:
         self._owner = Owner(f"checkpoint consumer of {topic}", self._crashed)
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
-        """Learn the layout, find out where to start, attach."""
+        """Fetch the layout, find the start position, attach."""
         await self._watch.start(self._lookup.timeout_s)
         await self._moved(await self._begin(checkpoint, since_ms))
 
     async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
-        """Cancelled, it stays where it was or goes on at the new place; it never stops reading."""
+        """A cancelled seek stays at the old position or continues at the new one; reading never stops."""
         if self._error is not None:
             raise self._error
         await self._moved(await self._begin(checkpoint, since_ms))
@@ -114,7 +115,7 @@ class SingleReader:
     @property
     def frontier(self) -> Frontier:
         if self._frontier is None:
-            raise NotReady("the consumer has not begun to read", topic=self._topic)
+            raise NotReady("the consumer has not started to read yet: retry", topic=self._topic)
         return self._frontier
 
     def handed(self, messages: Iterable[Message[Any]]) -> None:
@@ -125,10 +126,10 @@ class SingleReader:
                 frontier.taken(segment, place_of_message(message))
                 parts.handed(message)
 
-    # Beginning
+    # Start
 
     async def _begin(self, start: Checkpoint, since_ms: int | None) -> Frontier:
-        """All that can fail before anything is read."""
+        """All steps that can fail, before any segment is read."""
         start.belongs(self._topic, self._watch.incarnation)
         layout = await self._watch.reached(start.epoch, self._lookup.timeout_s)
         frontier = Frontier(start, layout, topic=self._topic, incarnation=self._watch.incarnation)
@@ -137,7 +138,7 @@ class SingleReader:
         return frontier
 
     async def _moved(self, frontier: Frontier) -> None:
-        """Half of it would be nothing: who gives up waiting does not stop it."""
+        """Complete the move even if the caller stops waiting: half of it would leave no position."""
         moving = self._runtime.spawn(self._owner, self._move(frontier))
         try:
             await asyncio.shield(moving)
@@ -159,10 +160,10 @@ class SingleReader:
             self.parts = self._make(self)
             self.parts.shown(frontier.layout)
             if self._watch.seen is not None:
-                self._shown(self._watch.seen)  # it may have come while places were asked for
+                self._shown(self._watch.seen)  # it may have arrived during the position requests
             self._grant()
 
-    # What the parts ask (Reading)
+    # Called by the readers (ReaderProtocol)
 
     def place(self, segment: SegmentId) -> SegmentPosition:
         return self.frontier.places[segment]
@@ -181,19 +182,19 @@ class SingleReader:
         self._losses.told(() if loss is None else (loss,))
 
     def revoked(self, segment: SegmentId) -> None:
-        """It is not in the layout any more: nothing of it is waited for."""
+        """The segment left the layout: do not wait for its messages."""
         if self.parts is not None:
             self.parts.handle(SegmentSettled(segment))
 
     def failed(self, error: MagnetarError) -> None:
-        """What waits is handed out, nothing more comes: behind a loss nothing is read as if there were none."""
-        log.warning("checkpoint consumer ended", topic=self._topic, why=error)
+        """Hand out the waiting messages and stop: after a loss, reading must not continue silently."""
+        log.warning("checkpoint_consumer_ended", topic=self._topic, why=error)
         self._error = self._error or error
         if self.parts is not None:
             self.parts.stop()
         self._ended(error)
 
-    # Inside
+    # Internal
 
     def _shown(self, seen: LayoutView) -> None:
         frontier, parts = self._frontier, self.parts
@@ -213,7 +214,7 @@ class SingleReader:
             self._grant()
 
     def _grant(self) -> None:
-        """What may be read now."""
+        """Grant the segments that may be read now."""
         frontier, parts = self._frontier, self.parts
         if frontier is None or parts is None or self._error is not None:
             return
@@ -229,16 +230,16 @@ class SingleReader:
             self.failed(error)
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("checkpoint consumer failed", error, topic=self._topic)
+        log.crashed("checkpoint_consumer_crashed", error, topic=self._topic)
 
 
 def _advice(hold: str) -> str:
-    elsewhere = f"release the group's hold ({hold}) and begin elsewhere" if hold else "start elsewhere"
-    return f"Give on_gap to go on behind the gap, or {elsewhere}."
+    elsewhere = f"release the group's hold ({hold}) and start elsewhere" if hold else "start elsewhere"
+    return f"Pass on_gap to continue after the gap, or {elsewhere}."
 
 
 async def resolve(frontier: Frontier, lookup: Lookup, asked: ConsumerConfig, since_ms: int | None) -> None:
-    """Find out what is not known yet of where reading starts."""
+    """Request the unknown parts of the start position."""
     if since_ms is not None:
         frontier.unknown()
     parent = topic_name(frontier.topic).scalable

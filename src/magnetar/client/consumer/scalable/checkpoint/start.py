@@ -1,8 +1,8 @@
-"""Where a checkpoint consumer starts: what its user says, and the places that brokers must be asked for.
+"""The start position of a checkpoint consumer: the user's value, and the positions to request from brokers.
 
-"Latest" and a time are resolved once, when the consumer opens, into a place of every segment (H-G2): what is written
-from then on is read, whichever segment it goes to. A segment is asked through a reader that asks for no messages and
-lives no longer than the answer.
+"Latest" and a time are resolved once, when the consumer opens, to a position in every segment (H-G2): every later
+message is read, in any segment. A segment is asked through a reader that requests no messages and is closed after the
+answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ StartAt = Checkpoint | bytes | InitialPosition | datetime | int
 
 
 def said(start: StartAt) -> tuple[Checkpoint, int | None]:
-    """The checkpoint to begin with, and the time where it is one: then the checkpoint is EARLIEST."""
+    """The checkpoint to begin with. If the start is a time, returns it too, with the checkpoint EARLIEST."""
     match start:
         case Checkpoint():
             return start, None
@@ -48,8 +48,8 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
         case int() if is_publish_ms(start):
             return Checkpoint.EARLIEST, start
     raise Misuse(
-        "this is no place to start at, or to seek: it is a Checkpoint or its bytes, InitialPosition.EARLIEST or "
-        "LATEST, or a publish time (a datetime, or milliseconds) since 1970",
+        "start or seek position must be a Checkpoint or its bytes, InitialPosition.EARLIEST or "
+        "LATEST, or a publish time (a datetime, or milliseconds since 1970)",
         given=repr(start)[:80],
     )
 
@@ -57,7 +57,7 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
 async def places(
     lookup: Lookup, asked: ConsumerConfig, topics: Mapping[SegmentId, str], since_ms: int | None
 ) -> dict[SegmentId, SegmentPosition]:
-    """Of each segment the last message of now, or the last one before a time."""
+    """The last message of each segment now, or the last one before a time."""
     room = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
 
     async def one(segment: SegmentId, topic: str) -> tuple[SegmentId, SegmentPosition]:
@@ -66,7 +66,7 @@ async def places(
 
     found = await asyncio.gather(*(one(id, topic) for id, topic in topics.items()), return_exceptions=True)
     for answer in found:
-        if isinstance(answer, BaseException):  # after all of them are done: none is left behind
+        if isinstance(answer, BaseException):  # after all are done, so that no task is left
             raise answer
     return dict(answer for answer in found if not isinstance(answer, BaseException))
 
@@ -106,6 +106,6 @@ async def _place(
         last, mark = await last_message(part, runtime, lookup.timeout_s)
     finally:
         await part.close()
-    if mark is not None:  # where this reader would go on; `last` may be younger
+    if mark is not None:  # the position where this reader would continue; `last` may be newer
         return START if mark.ledger < 0 else SegmentPosition(mark.ledger, mark.entry)
     return START if last.entry < 0 else place_of(last)

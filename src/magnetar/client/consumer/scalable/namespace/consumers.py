@@ -1,8 +1,8 @@
-"""Consumers of all scalable topics of a namespace, as streams or as queues: what users hold.
+"""Consumers of all scalable topics of a namespace, as streams or as queues: the public classes.
 
-Topics that come are attached, ones that are deleted are closed, none is ever made by this (`follower`). All of them
-feed one inbox. A topic that came after the consumer is read from its first message, whatever the initial position: all
-of it is newer. A topic that cannot be attached is tried again, and does not keep the others; `failing` names it.
+New topics are attached and deleted ones closed; the consumer never creates a topic (`follower`). All topics feed one
+receive queue. A topic that is newer than the consumer is read from its first message, regardless of the initial
+position. A topic that cannot be attached is retried and does not block the others; `failing` names it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
-    """Made by `Client.stream_consumer` of a `Namespace`. Each key of each topic is in order, and one cumulative
-    acknowledgement covers everything that was received before it, of whatever topic.
+    """Created by `Client.stream_consumer` with a `Namespace`. Each key of each topic is in order, and one cumulative
+    acknowledgement covers every earlier received message, of all topics.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of the namespace that are not attached, and why."""
+        """Topics of the namespace that are not attached, and their errors."""
         return self._following.failing
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
-        """Where it is, and what else had been handed out by then, of every topic."""
+        """The id of the message, and the messages of every topic that had been received by then."""
         topics = [(one.topic, self._vector(one, message)) for _, one in sorted(self._strands.items())]
         return replace(plain, topic=message.topic, topics=tuple(found for found in topics if found[1]))
 
@@ -72,14 +72,14 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
 
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, AckPosition]]:
         if not id.topic:
-            raise Misuse("the id does not say which topic it is of", id=str(id))
+            raise Misuse("the id does not name its topic: use the message itself", id=str(id))
         check_of(id, (), namespace=self.namespace.name)
         own = str(topic_name(id.topic).parent) if id.topic.startswith("segment://") else id.topic
         return {topic: vector_of(id, topic) for topic in [own, *(one for one, _ in id.topics if one != own)]}
 
     def _make(self, topic: str, newer: bool, failed: Failed) -> StreamTopic:
         def ended(error: MagnetarError) -> None:
-            made.hurry()  # of a topic that is gone there is nobody to tell
+            made.hurry()  # the topic was deleted: no broker waits for a close
             failed(error)
 
         made = self._strand(topic, _asked(self.asked, topic, newer), ended, create=False)
@@ -87,8 +87,8 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
 
 
 class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
-    """Made by `Client.queue_consumer` of a `Namespace`. With dead letters or a retry topic each topic has its own, and
-    those that belong to the subscription are not consumed as topics of the namespace.
+    """Created by `Client.queue_consumer` with a `Namespace`. Each topic has its own dead-letter and retry topics, and
+    those of the subscription are not consumed as topics of the namespace.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of the namespace that are not attached, and why."""
+        """Topics of the namespace that are not attached, and their errors."""
         return self._following.failing
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
@@ -114,7 +114,7 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
 
     def _source_of(self, message: Message[Any] | MessageId) -> TopicConsumer | None:
         if isinstance(message, MessageId) and not message.topic:
-            raise Misuse("the id does not say which topic it is of", id=str(message))
+            raise Misuse("the id does not name its topic: use the message itself", id=str(message))
         return super()._source_of(message)
 
     def _check_of(self, id: MessageId) -> None:
@@ -149,7 +149,7 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
 def stream_of(
     lookup: Lookup, topic: str | Namespace, asked: ConsumerConfig, *, schema: Schema[T], closed: Callable[[Any], None]
 ) -> StreamConsumer[T]:
-    """Of one topic, or of all of a namespace."""
+    """A stream consumer of one topic, or of all topics of a namespace."""
     if isinstance(topic, Namespace):
         return NamespaceStreamConsumer(lookup, topic, asked, schema=schema, closed=closed)
     return StreamConsumer(lookup, str(topic_name(topic)), asked, schema=schema, closed=closed)
@@ -170,6 +170,6 @@ def queue_of(
 
 
 def _asked(asked: ConsumerConfig, topic: str, newer: bool) -> ConsumerConfig:
-    """Of one topic; named as Pulsar's V5 client names it."""
+    """The configuration for one topic; named as Pulsar's V5 client names it."""
     position = InitialPosition.EARLIEST if newer else asked.initial_position
     return replace(asked, name=f"{asked.name}-{topic_name(topic).local_name}", initial_position=position)

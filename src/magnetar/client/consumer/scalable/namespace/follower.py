@@ -1,7 +1,7 @@
-"""What a consumer of a whole namespace has open: one consumer for each of its topics, kept in line with the namespace.
+"""Keeps one open consumer for each topic of a namespace, as topics come and go.
 
-The actor around `namespace/topics`: it watches the namespace, opens topics, closes them, and keeps the time of
-back-offs. What is opened is its user's: a stream consumer's strand, or a queue's branches. Nothing here makes a topic.
+This is the actor around `namespace/topics`: it watches the namespace, opens and closes topics, and runs the back-off
+timers. Its user opens the object for a topic: a stream or a queue topic. It never creates a topic.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Namespace:
         namespace_name(self.name)
         wanted: object = self.properties
         if not isinstance(wanted, Mapping) or not all(isinstance(one, str) for pair in wanted.items() for one in pair):
-            raise Misuse("the properties of topics are names and values, all of them text", properties=wanted)
+            raise Misuse("properties of topics must map text to text", properties=wanted)
 
     def __str__(self) -> str:
         return self.name
 
 
 class TopicHandle(Protocol):
-    """What is open of one topic."""
+    """The open object of one topic."""
 
     async def start(self, timeout_s: float) -> None: ...
 
@@ -64,11 +64,11 @@ class TopicHandle(Protocol):
 
 O = TypeVar("O", bound=TopicHandle)  # noqa: E741
 Failed = Callable[[MagnetarError], None]
-Make = Callable[[str, bool, Failed], O]  # (topic, is it newer than the consumer, what to tell when it cannot go on)
+Make = Callable[[str, bool, Failed], O]  # (topic, whether it is newer than the consumer, callback for a final error)
 
 
 class NamespaceFollower(Generic[O]):
-    """`topics` are those that are open or being opened, by name. Topics that `left_out` says are not opened."""
+    """`topics` are the open or opening ones, by name. Topics for which `left_out` is true are not opened."""
 
     def __init__(
         self,
@@ -94,15 +94,15 @@ class NamespaceFollower(Generic[O]):
 
     @property
     def failing(self) -> dict[str, MagnetarError]:
-        """Topics that could not be opened, and why: they are tried again."""
+        """Topics that could not be opened, and their errors: they are retried."""
         return self._roster.failing
 
     async def start(self, timeout_s: float) -> None:
-        """Until every topic that there is was opened, or refused once."""
+        """Wait until every present topic was opened, or refused once."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._members.start(timeout_s)
-                self._changed((), ())  # of an empty namespace nothing was told
+                self._changed((), ())  # an empty namespace causes no callback
                 await self._begun
         except TimeoutError:
             waiting = sorted(topic for topic, one in self._roster.topics.items() if not one.tried)
@@ -113,7 +113,7 @@ class NamespaceFollower(Generic[O]):
             ) from None
 
     async def close(self) -> None:
-        """Close everything; nothing is acknowledged by that."""
+        """Close everything, without acknowledging anything."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -145,7 +145,7 @@ class NamespaceFollower(Generic[O]):
 
     def _failing(self, topic: str) -> Failed:
         def failed(error: MagnetarError) -> None:
-            log.warning("topic ended", topic=topic, why=error)
+            log.warning("topic_consumer_ended", topic=topic, why=error)
             self._handle(TopicFailed(topic, error))
 
         return failed
@@ -155,7 +155,7 @@ class NamespaceFollower(Generic[O]):
             await made.start(self._lookup.timeout_s)
         except MagnetarError as error:
             if self.topics.get(topic) is made:
-                log.warning("topic not opened", topic=topic, why=error)
+                log.warning("topic_open_failed", topic=topic, why=error)
                 self._handle(TopicFailed(topic, error))
             return
         if self.topics.get(topic) is made:
@@ -181,4 +181,4 @@ class NamespaceFollower(Generic[O]):
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._handle, TimePassed())
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("consumer of a namespace failed", error, name=name)
+        log.crashed("namespace_consumer_crashed", error, name=name)

@@ -1,9 +1,9 @@
-"""Which topics a consumer of a namespace has open: all that are there, each until it is gone.
+"""Decides which topics a consumer of a namespace has open: all existing ones, each until it is deleted.
 
-Every topic is opened, a few at a time; one that fails, at first or later, is closed and tried again with back-off for
-as long as the namespace has it. One that is gone is closed and forgotten; one that was made anew is closed first and
-then opened again. Once every topic of the first list was open, or was refused once, it has begun; what comes after that
-is newer than the consumer. Decides only: events and the time in, effects out.
+Every topic is opened, a few at a time. A topic that fails, at first or later, is closed and retried with back-off while
+the namespace has it. A deleted topic is closed and dropped. A topic that was created again is closed first and then
+reopened. The consumer has begun once every topic of the first list was open or refused once; later topics are newer
+than the consumer. Pure decisions: events and the time in, effects out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from magnetar.base.limits import CLIENT_BACKOFF_S_MIN, FOLLOW_BACKOFF_S_MAX, SUB
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """What went is applied before what came: a name in both is another topic."""
+    """Deletions apply before creations: a name in both is another topic."""
 
     gone: tuple[str, ...]
     come: tuple[str, ...]
@@ -33,7 +33,7 @@ class TopicOpened:
 
 @dataclass(frozen=True, slots=True)
 class TopicFailed:
-    """It was not opened, or cannot go on."""
+    """The topic was not opened, or cannot continue."""
 
     topic: str
     error: MagnetarError
@@ -56,7 +56,7 @@ Event: TypeAlias = TopicsChanged | TopicOpened | TopicFailed | TopicClosed | Tim
 
 @dataclass(frozen=True, slots=True)
 class OpenTopic:
-    """Answer: TopicOpened or TopicFailed. `newer`: it came after the consumer had begun."""
+    """Answer: TopicOpened or TopicFailed. `newer`: it was created after the consumer had begun."""
 
     topic: str
     newer: bool
@@ -64,7 +64,7 @@ class OpenTopic:
 
 @dataclass(frozen=True, slots=True)
 class CloseTopic:
-    """Answer: TopicClosed. It may be one that is still being opened."""
+    """Answer: TopicClosed. The topic may still be opening."""
 
     topic: str
 
@@ -73,7 +73,7 @@ Effect: TypeAlias = OpenTopic | CloseTopic
 
 
 class State(Enum):
-    WAITING = auto()  # for its turn, or to be tried again
+    WAITING = auto()  # for its turn or its retry
     OPENING = auto()
     OPEN = auto()
     CLOSING = auto()
@@ -83,15 +83,15 @@ class State(Enum):
 class _Held:
     newer: bool
     state: State = State.WAITING
-    wanted: bool = True  # CLOSING: to be opened again after that
+    wanted: bool = True  # CLOSING: open it again afterwards
     tried: bool = False  # it was open once, or refused once
-    at: float = 0.0  # WAITING: not before
+    at: float = 0.0  # WAITING: earliest time
     backoff_s: float = CLIENT_BACKOFF_S_MIN
-    error: MagnetarError | None = None  # why it is not open
+    error: MagnetarError | None = None  # the reason why it is not open
 
 
 class TopicSet:
-    """`topics` are those that exist here, in whatever state."""
+    """`topics` are all known topics, in any state."""
 
     def __init__(self, opening_max: int = SUBSCRIBES_AT_ONCE_MAX) -> None:
         self.topics: dict[str, _Held] = {}
@@ -101,13 +101,13 @@ class TopicSet:
 
     @property
     def failing(self) -> dict[str, MagnetarError]:
-        """Topics of the namespace that are not open, and why."""
+        """Topics of the namespace that are not open, and their errors."""
         found = sorted(self.topics.items())
         return {topic: held.error for topic, held in found if held.wanted and held.error is not None}
 
     @property
     def due(self) -> float | None:
-        """When TimePassed is wanted next: not while there is no room to open more."""
+        """The time of the next TimePassed; None while no more topics may be opened."""
         if self._room <= 0:
             return None
         return min((one.at for one in self.topics.values() if one.state is State.WAITING and one.at), default=None)
@@ -141,7 +141,7 @@ class TopicSet:
         held = self.topics.get(topic)
         if held is None:
             self.topics[topic] = _Held(self.begun)
-        elif held.state is State.CLOSING:  # the one before it is on its way out
+        elif held.state is State.CLOSING:  # its predecessor is still closing
             self.topics[topic] = _Held(self.begun, State.CLOSING)
 
     def _leave(self, topic: str) -> list[Effect]:
@@ -172,7 +172,7 @@ class TopicSet:
         if held is not None and held.state is State.OPENING:
             held.state = State.OPEN
             held.tried = True
-            held.newer = True  # gone and opened again, it may be another one of that name: nothing of it is skipped
+            held.newer = True  # deleted and reopened, it may be another topic of that name: skip none of its messages
             held.error = None
             held.backoff_s = CLIENT_BACKOFF_S_MIN
 

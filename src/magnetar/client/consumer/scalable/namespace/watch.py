@@ -1,8 +1,8 @@
-"""The watch of a namespace's scalable topics: opened at any broker, followed, opened anew after every loss.
+"""The watch of a namespace's scalable topics: opened at any broker, followed, and reopened after every loss.
 
-It tells which topics came and went, against what it told before: a watch that is opened anew begins with the whole
-list, of which only the differences are told. Errors before the first list are the caller's; later ones mean another
-try, with back-off. It opens nothing by itself, and a topic's own end is heard from its own watch.
+It reports which topics appeared and disappeared since its last report: a reopened watch begins with the whole list, and
+only the differences are reported. Errors before the first list go to the caller; later ones cause a retry with
+back-off. It opens no topics; each topic's own watch reports its end.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ log = get("client.members")
 
 _UPDATE = pb.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE
 
-Changed = Callable[[Sequence[str], Sequence[str]], None]  # (what went, what came): a name in both is another topic
+Changed = Callable[[Sequence[str], Sequence[str]], None]  # (deleted, created): a name in both is another topic
 
 
 def members_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once it was seen, a namespace is watched until somebody closes."""
+    """After the first list the watch continues until it is closed."""
     return not passing(error) if first else isinstance(error, Closed)
 
 
 class NamespaceWatch:
-    """Keeps the `Finder` contract: every broker knows the topics of a namespace."""
+    """Satisfies the `BrokerFinder` contract: every broker knows the topics of a namespace."""
 
     pool: Pool
 
@@ -53,7 +53,7 @@ class NamespaceWatch:
         return Route((await self._lookup.service()).url)
 
     async def start(self, timeout_s: float) -> None:
-        """Until the first list was told."""
+        """Wait for the first list."""
         await self._attached.start(timeout_s)
 
     async def close(self) -> None:
@@ -66,7 +66,7 @@ class NamespaceWatch:
     async def _open(self, connection: Connection, attempt: int) -> None:
         if not connection.features.supports_scalable_topics:
             raise Refused(
-                "the broker does not offer scalable topics: watching a namespace of them needs Magnetar or Pulsar 5",
+                "the broker does not support scalable topics: a watch of their namespace requires Magnetar or Pulsar 5",
                 url=connection.url,
             )
         late = TimedOut("the broker did not list the topics in time", namespace=self._namespace)
@@ -74,7 +74,7 @@ class NamespaceWatch:
         await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
     def _question(self, id: int) -> pb.BaseCommand:
-        """Without the hash of what is known: it is told then whether the watch is open."""
+        """Without the hash of the known list, so that the answer shows that the watch is open."""
         command = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS)
         command.watchScalableTopics.watch_id = id
         command.watchScalableTopics.namespace = self._namespace
@@ -82,7 +82,7 @@ class NamespaceWatch:
             command.watchScalableTopics.property_filters.add(key=key, value=value)
         return command
 
-    # What the broker says
+    # Updates from the broker
 
     def _told(self, connection: Connection, first: First, said: pb.CommandWatchScalableTopicsUpdate) -> None:
         if self._over:
@@ -103,11 +103,11 @@ class NamespaceWatch:
     def _change(self, gone: set[str], come: set[str]) -> None:
         self.known = (self.known - gone) | come
         if gone or come:
-            log.info("topics changed", namespace=self._namespace, gone=len(gone), come=len(come))
+            log.info("topics_changed", namespace=self._namespace, gone=len(gone), come=len(come))
             self._changed(sorted(gone), sorted(come))
 
     def _ended(self, error: MagnetarError) -> None:
-        log.warning("namespace not watched any more", namespace=self._namespace, why=error)
+        log.warning("namespace_watch_ended", namespace=self._namespace, why=error)
 
 
 def _closing(id: int) -> pb.BaseCommand:

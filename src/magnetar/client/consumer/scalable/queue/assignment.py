@@ -1,11 +1,12 @@
-"""Which segments a queue consumer has open: all that the topic lists, active and sealed, until it is done with them.
+"""Decides which segments a queue consumer has open: all that the topic lists, active and sealed, until they are
+drained.
 
-Every segment of the newest layout is opened, a few at a time, in whatever order: a queue has none. One is left for good
-when its broker says that the subscription is drained there, not before (H-F13), or when the topic does not list it any
-more; a seek brings back what was drained (H-D7). What fails in passing is tried again, for ever, with back-off. Once
-every segment of one layout was open it has begun: from then on the subscription is known to be there, what comes later
-inherits it and is read from its first message (H-D3), and nothing is made any more (H-D9). Decides only: events and the
-time in, effects out.
+Every segment of the newest layout is opened, a few at a time, in any order, because a queue has no order. A segment is
+closed finally when its broker reports that the subscription is drained there, not before (H-F13), or when the topic no
+longer lists it; a seek reopens drained segments (H-D7). Temporary errors are retried with back-off, without limit. The
+consumer has begun once every segment of one layout was open. From then on the subscription is known to exist: later
+segments inherit it and are read from their first message (H-D3), and no subscription is created any more (H-D9). Pure
+decisions: events and the time in, effects out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from magnetar.layout.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionMoved:
-    """By a seek: what was drained may not be any more."""
+    """A seek moved the subscription: drained segments may have messages again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """Subscribe. Answer: SegmentOpened or SegmentRefused. `inherits`: the subscription is there, with everything of
-    this segment; else the consumer says where it starts. A connection that is lost later is attached anew without
-    asking.
+    """Subscribe. Answer: SegmentOpened or SegmentRefused. `inherits`: the subscription exists, with all messages of
+    this segment; otherwise the consumer's initial position applies. A connection that is lost later is reattached
+    without a new effect.
     """
 
     segment: SegmentId
@@ -64,7 +65,7 @@ Effect: TypeAlias = OpenSegment | CloseSegment | EndConsumer
 
 
 class State(Enum):
-    WAITING = auto()  # for its turn, or to be tried again
+    WAITING = auto()  # for its turn or its retry
     OPENING = auto()
     OPEN = auto()
     CLOSING = auto()
@@ -73,12 +74,12 @@ class State(Enum):
 @dataclass(slots=True)
 class _Held:
     state: State = State.WAITING
-    at: float = 0.0  # WAITING: not before
+    at: float = 0.0  # WAITING: earliest time
     backoff_s: float = CLIENT_BACKOFF_S_MIN
 
 
 class QueueAssignment:
-    """`segments` are those that exist here, in whatever state; `done` are the drained ones that are still listed."""
+    """`segments` are all known ones, in any state; `done` are the drained ones that are still listed."""
 
     def __init__(self, opening_max: int = SUBSCRIBES_AT_ONCE_MAX) -> None:
         self.segments: dict[SegmentId, _Held] = {}
@@ -90,13 +91,13 @@ class QueueAssignment:
 
     @property
     def due(self) -> float | None:
-        """When TimePassed is wanted next: not while there is no room to open more."""
+        """The time of the next TimePassed; None while no more segments may be opened."""
         if sum(one.state is State.OPENING for one in self.segments.values()) >= self._opening_max:
             return None
         return min((one.at for one in self.segments.values() if one.state is State.WAITING and one.at), default=None)
 
     def comes_again(self, segment: SegmentId) -> bool:
-        """It is neither drained nor gone: what was received of it and not acknowledged is delivered again."""
+        """Whether the segment is neither drained nor deleted, so that its unacknowledged messages are redelivered."""
         listed = self._layout is not None and segment in self._layout
         return listed and segment in self.segments and segment not in self.done
 
@@ -152,7 +153,7 @@ class QueueAssignment:
         return [effect for segment in gone for effect in self._leave(segment)]
 
     def _moved(self) -> list[Effect]:
-        """All that is listed is opened again; what is drained still says so at once."""
+        """Reopen every listed segment; a drained one reports that again immediately."""
         self.done.clear()
         for one in self._layout.segments if self._layout is not None else ():
             if one.id not in self.segments:
@@ -164,7 +165,7 @@ class QueueAssignment:
         match held.state:
             case State.WAITING:
                 del self.segments[segment]
-            case State.OPENING | State.OPEN:  # it may come to be: closed all the same, and waited for
+            case State.OPENING | State.OPEN:  # an opening one may still attach: close it and await the answer
                 held.state = State.CLOSING
                 return [CloseSegment(segment)]
         return []
@@ -190,16 +191,16 @@ class QueueAssignment:
     def _refuse(self, segment: SegmentId, error: MagnetarError, now: float) -> list[Effect]:
         held = self.segments.get(segment)
         if held is None or held.state in (State.WAITING, State.CLOSING):
-            return []  # the answer to its close comes all the same
+            return []  # the answer to its close follows
         if isinstance(error, TopicNotFound):
-            if self._sealed(segment):  # pruned: everybody was done with it
+            if self._sealed(segment):  # pruned: every subscription was done with it
                 del self.segments[segment]
                 self.done.add(segment)
                 return []
         elif error.retry is Retry.NEVER and not isinstance(error, Unknown):
             return self._stop(segment, error)
         elif isinstance(error, ConsumerBusy) and not self.begun:
-            return self._stop(segment, error)  # whoever makes the consumer is told
+            return self._stop(segment, error)  # the creator of the consumer gets the error
         held.state = State.WAITING
         held.at = now + held.backoff_s
         held.backoff_s = min(held.backoff_s * 2, FOLLOW_BACKOFF_S_MAX)
@@ -210,7 +211,7 @@ class QueueAssignment:
         return layout is None or segment not in layout or not layout.segment(segment).is_active
 
     def _stop(self, refused: SegmentId, error: MagnetarError) -> list[Effect]:
-        """No right to go on, or nothing to go on with: everything is left."""
+        """The consumer may not or cannot continue: close every segment."""
         self.error = error
         del self.segments[refused]
         effects: list[Effect] = [effect for segment in sorted(self.segments) for effect in self._leave(segment)]
@@ -228,6 +229,6 @@ class QueueAssignment:
         if held is not None and held.state is State.CLOSING:
             del self.segments[segment]
             listed = self._layout is not None and segment in self._layout
-            if listed and segment not in self.done and self.error is None:  # moved back while it was being left
+            if listed and segment not in self.done and self.error is None:  # moved back during its close
                 self.segments[segment] = _Held()
         return []

@@ -1,9 +1,9 @@
-"""A queue consumer: the messages of a scalable topic, each to one of the subscription's consumers, in no order.
+"""A queue consumer: the messages of a scalable topic, each for one of the subscription's consumers, in no order.
 
-What users hold. It is attached to every segment of the topic, active and sealed, and follows all splits and merges
-(`branches`); it receives over one bounded inbox and acknowledges messages one by one. What is refused, or not
-acknowledged in time, comes again, to whichever consumer; what came too often goes to the dead letters. A receive that
-is cancelled has taken nothing. Every call belongs to one loop.
+This is the public class. It attaches to every segment of the topic, active and sealed, and follows splits and merges
+(`segments`). It receives over one bounded queue and acknowledges messages one by one. A message that is refused, or not
+acknowledged in time, is redelivered to any consumer; after too many redeliveries it goes to the dead-letter topic. A
+cancelled receive has taken no message. Every call belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @public("magnetar.aio")
 class QueueConsumer(ConsumerBase[T], Generic[T]):
-    """Made by `Client.queue_consumer`. `async for message in consumer` ends when the consumer is closed."""
+    """Created by `Client.queue_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
         self,
@@ -63,14 +63,16 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
     # Acknowledging
 
     async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one is done. With `confirm` the broker's receipt is awaited; if that fails it is not known whether it
-        arrived, and it is sent again later. Of a segment that is drained everything is done already.
+        """Acknowledge one message. `confirm` awaits the broker's reply; if that fails, the outcome is unknown, and the
+        acknowledgement is sent again later. In a drained segment every message is acknowledged already.
         """
         part = self._source_of(message)
         self.counters.acks += 1
         if part is None:
             if confirm and self._comes_again(message):
-                raise NotReady("its segment is not attached: the message comes again", topic=self.topic)
+                raise NotReady(
+                    "the segment of the message is not attached: the broker redelivers the message", topic=self.topic
+                )
             return
         if isinstance(message, Message):
             more = part.ack(message)
@@ -83,7 +85,7 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
             part.acker.added()
 
     async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
-        """Not done: deliver it again, to whichever consumer, after the wait that `nack` says."""
+        """Request redelivery to any consumer, after the delay of `nack`."""
         part = self._source_of(message)
         if part is None:
             return
@@ -95,43 +97,44 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
     async def reconsume_later(
         self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
+        """Defer a message through the retry topic; after too many deferrals it goes to the dead-letter topic. Requires
+        `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
-            raise Misuse("reconsume_later needs a consumer with retry=True")
+            raise Misuse("reconsume_later requires a consumer with retry=True")
         check_message(message)
         self._source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
     async def redeliver_unacknowledged(self) -> None:
-        """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
+        """Request redelivery of every unacknowledged message now, including those that were not taken yet."""
         for part in self._parts():
             part.redelivery.all()
 
     async def seek(self, to: SeekTo) -> None:
-        """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
-        published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments. Of a consumer
-        of a namespace all topics are moved, or the checkpoint's; retry topics are not. What was received before and not
-        taken is not handed out any more; what was taken before can still be acknowledged, and does not come again then.
-        `Conflict`: a later seek took the place of this one.
+        """Move the subscription, for all of its consumers and segments: to the earliest or latest message, to the first
+        message published at or after a time (a datetime, or milliseconds), or to a checkpoint. A consumer of a
+        namespace moves all topics, or the topic of the checkpoint, but no retry topics. Messages received before and
+        not taken are discarded. A message taken before can still be acknowledged, and is then not delivered again.
+        `Conflict`: a later seek replaced this one.
         """
         self._check()
         await asyncio.gather(*(self._limbs[topic].seek(to) for topic in sought(to, self.topics)))
 
     async def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers together: messages that are not acknowledged, their
-        bytes, and the publish time and age of the oldest. Acknowledgements of this consumer are sent first. `Refused`:
-        the broker is not a Magnetar broker."""
+        """The backlog of the subscription over all its consumers: the unacknowledged messages, their bytes, and the
+        publish time and age of the oldest. Acknowledgements of this consumer are sent first. `Refused`: the broker is
+        not a Magnetar broker."""
         self._check()
         return await of_subscription(self._lookup, self.topics, self.subscription, self._parts())
 
     def pause(self) -> None:
-        """Ask brokers for nothing more until `resume`; what was asked for still comes."""
+        """Request no more messages until `resume`; messages already requested still arrive."""
         self._pause(True)
 
     def resume(self) -> None:
         self._pause(False)
 
-    # What it is
+    # Properties
 
     @property
     def subscription(self) -> str:
@@ -143,35 +146,35 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
 
     @property
     def segments(self) -> list[int]:
-        """The segments it is attached to, or about to be: all in which the subscription has something left to do."""
+        """The attached or attaching segments: all in which the subscription has messages left."""
         return [segment for one in self._limbs.values() for segment in one.segments]
 
     @property
     def topics(self) -> list[str]:
-        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        """The topics that it reads or is about to read; for a namespace, those that exist now."""
         return sorted(self._limbs)
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of its namespace that are not attached, and why: they are tried again."""
+        """Topics of its namespace that are not attached, and their errors: they are retried."""
         return {}
 
     @property
     def connected(self) -> bool:
-        """Is every segment attached to its broker at this moment?"""
+        """Whether every segment is attached to its broker now."""
         return all(part.connection is not None for part in self._parts())
 
-    # Life
+    # Lifecycle
 
     async def _start(self) -> None:
-        """Attach to every segment; called once, by whoever made it."""
+        """Attach to every segment; its creator calls it once."""
         try:
             await self._begin(self._lookup.timeout_s)
         except BaseException:
             await self.close()
             raise
 
-    # Its topic; a consumer of a namespace has others
+    # Its topic; a consumer of a namespace overrides these
 
     def _prepare(self) -> None:
         self._limbs[self.topic] = self._limb(self.topic, self.asked, self._end)
@@ -213,25 +216,25 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
             create=create,
         )
 
-    # What messages ask of it
+    # Called by messages
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
-        """Acknowledged one by one: the id says where the message is, and no more."""
+        """Messages are acknowledged one by one: the id has only the position."""
         return plain
 
     def _source_of(self, message: Message[Any] | MessageId) -> TopicConsumer | None:
-        """Whoever is attached to its segment now; None: nobody is, so the segment is drained, or comes again."""
+        """The consumer that is attached to the message's segment now; None: the segment is drained or reattaching."""
         self._check()
         if isinstance(message, Message):
             part: TopicConsumer = message._delivery.source
             if part.consumer is not self:
-                raise Misuse("the message was received by another consumer", topic=message.topic)
+                raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
             if not part.closed:
                 return part
         else:
             check_id(message)
             if message.segment < 0:
-                raise Misuse("the id does not say which segment it is of", id=str(message))
+                raise Misuse("the id does not name its segment: use the message itself", id=str(message))
             self._check_of(message)
         for one in self._limbs.values():
             found = one.part(*_place(message))
@@ -239,7 +242,7 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
                 return found
         return None
 
-    # Inside
+    # Internal
 
     def _check_of(self, id: MessageId) -> None:
         check_of(id, (branch.topic for one in self._limbs.values() for branch in one.branches))
@@ -258,15 +261,15 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
             one.pause(paused)
 
     def _comes_again(self, message: Message[Any] | MessageId) -> bool:
-        """Its segment is not drained: it was refused, and is attached again soon."""
+        """Whether its segment is not drained: it was refused and will be attached again."""
         return any(one.comes_again(*_place(message)) for one in self._limbs.values())
 
     def _end(self, error: MagnetarError) -> None:
-        log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        log.warning("queue_consumer_ended", topic=self.topic, subscription=self.asked.subscription, why=error)
         self.receiver.end(error)
 
 
 def _place(message: Message[Any] | MessageId) -> tuple[SegmentId, str]:
-    """Its segment, whose number every other topic may have too, and its topic: "" where an id does not say it."""
+    """Its segment number, which other topics may have too, and its topic: "" if an id does not name it."""
     where = message._delivery.source if isinstance(message, Message) else message
     return SegmentId(where.segment), where.topic

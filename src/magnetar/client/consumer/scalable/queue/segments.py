@@ -1,7 +1,8 @@
 """The consumers that a queue consumer has on the segments of one scalable topic, through all of its layouts.
 
-The actor around `queue/assignment`: it watches the layout, attaches to each segment, leaves, tells what came of it, and
-keeps the time of back-offs. What is received goes to the queue consumer's one inbox. It does not decide what is open.
+This is the actor around `queue/assignment`: it watches the layout, attaches to segments, closes them, reports results
+and runs the back-off timers. Messages go to the queue consumer's one receive queue. The assignment decides what is
+open.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ log = get("client.queue")
 
 
 class QueueSegments(SegmentConsumers):
-    """`ended` is told when none of it can go on. `open_elsewhere`: how many more segments its consumer has, which share
-    its queue. `home`: the topic that its consumer was asked for, where this is the one that messages are put off to.
+    """`ended` is called when no segment can continue. `open_elsewhere`: the number of other segments of its consumer,
+    which share its queue. `home`: the topic of its consumer, if this one is the retry topic.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class QueueSegments(SegmentConsumers):
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def start(self, timeout_s: float) -> None:
-        """Until it is attached to every segment."""
+        """Wait until every segment is attached."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._watch.start(timeout_s)
@@ -91,17 +92,17 @@ class QueueSegments(SegmentConsumers):
             raise TimedOut(f"not attached to every segment within {timeout_s:g} s", topic=self.topic) from None
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait and leave every segment."""
+        """Send the waiting acknowledgements and close every segment."""
         self.closed = True
         if not self._begun.done():
-            self._end(Closed("closed before it was attached to every segment", topic=self.topic))
+            self._end(Closed("the consumer was closed before it attached to every segment", topic=self.topic))
         try:
             await super().close()
         finally:
             await self._watch.close()
 
     async def seek(self, to: SeekTo) -> None:
-        """Move the subscription; nothing that was received before is handed out when this returns."""
+        """Move the subscription; after the return no earlier message is delivered."""
         await move(self._lookup, self._leader, self.topic, self._asked.subscription, to)
         await passed(self.parts.values())
 
@@ -114,7 +115,7 @@ class QueueSegments(SegmentConsumers):
         for part in self.parts.values():
             part.pause(paused)
 
-    # The machine
+    # State machine
 
     def _shown(self, seen: LayoutView) -> None:
         self._layout = seen.layout
@@ -129,7 +130,8 @@ class QueueSegments(SegmentConsumers):
         self._rearm()
 
     def comes_again(self, segment: SegmentId, topic: str) -> bool:
-        """Is it a segment of this topic that is neither drained nor gone? `topic` as in `Limb.part`."""
+        """Whether it is a segment of this topic that is neither drained nor deleted. `topic` as in
+        `QueueTopic.part`."""
         return self._spread.comes_again(segment) and topic in ("", self.topic, self._name(segment))
 
     def _apply(self, effects: Sequence[Effect]) -> None:
@@ -143,12 +145,12 @@ class QueueSegments(SegmentConsumers):
                     self._end(error)
 
     def _end(self, error: MagnetarError) -> None:
-        """Before it has begun this is for whoever waits for that."""
+        """Before the consumer has begun, the error goes to the caller of `start`."""
         if self._begun.done():
             self._ended(error)
         else:
             self._begun.set_exception(error)
-            self._begun.exception()  # nobody may wait for it any more
+            self._begun.exception()  # the caller may have stopped waiting
 
     # Segments
 
@@ -188,7 +190,7 @@ class QueueSegments(SegmentConsumers):
         return str(self._layout.segment(segment).topic(topic_name(self.topic).scalable))
 
     def _sought(self, seeks: int) -> None:
-        """Told at every attach: how often the subscription was moved, as far as that segment knows."""
+        """Called at every attach with the number of seeks of the subscription that the segment knows."""
         if self._seeks < seeks:
             before, self._seeks = self._seeks, seeks
             if before >= 0:
@@ -207,5 +209,5 @@ class QueueSegments(SegmentConsumers):
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.handle, TimePassed())
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("queue consumer failed", error, name=name)
-        self._end(Closed(f"the consumer failed: {error!r}", topic=self.topic))
+        log.crashed("queue_consumer_crashed", error, name=name)
+        self._end(Closed(f"the consumer failed with an unexpected error: {error!r}", topic=self.topic))

@@ -1,6 +1,6 @@
-"""One topic of a queue consumer: its segments, and those of the topic that its messages are put off to.
+"""One topic of a queue consumer: its segments, and those of its retry topic.
 
-What a queue consumer has one of, and a consumer of a whole namespace one for every topic.
+A queue consumer has one, and a consumer of a whole namespace has one for every topic.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from magnetar.client.schema import Schema
 
 
 class QueueTopic:
-    """`open_elsewhere` says how many segments the consumer's other topics have: they share its queue. `ended` is told
-    when it has begun and cannot go on. With `create` a topic that does not exist is made.
+    """`open_elsewhere` returns the number of segments of the consumer's other topics, which share its queue. `ended` is
+    called when it cannot continue after it had begun. With `create` a missing topic is created.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class QueueTopic:
         self.topic = topic
         self.branches: list[QueueSegments] = []
         topics = [(topic, asked, create)]
-        if asked.retry:  # what was put off is all for this subscription, from its first message
+        if asked.retry:  # all deferred messages are for this subscription, from the first message
             again = str(topic_name(retry_topic(asked, topic)))
             topics.append((again, replace(asked, initial_position=InitialPosition.EARLIEST), True))
         for name, wanted, makes in topics:
@@ -72,12 +72,12 @@ class QueueTopic:
             self.branches.append(made)
 
     async def start(self, timeout_s: float) -> None:
-        """Until it is attached to every segment."""
+        """Wait until every segment is attached."""
         for one in self.branches:
             await one.start(timeout_s)
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait and leave every segment."""
+        """Send the waiting acknowledgements and close every segment."""
         await asyncio.gather(*(one.close() for one in self.branches))
 
     async def seek(self, to: SeekTo) -> None:
@@ -90,7 +90,7 @@ class QueueTopic:
 
     @property
     def segments(self) -> list[SegmentId]:
-        """Of the topic itself."""
+        """The segments of the topic itself."""
         return sorted(self.branches[0].parts)
 
     @property
@@ -98,7 +98,7 @@ class QueueTopic:
         return (part for one in self.branches for part in one.parts.values())
 
     def part(self, segment: SegmentId, topic: str) -> TopicConsumer | None:
-        """Whoever is attached to a segment now. `topic`: of the segment, or what it is a part of; "": of whatever."""
+        """The consumer of a segment now. `topic`: the segment's topic, or the topic it belongs to; "": any topic."""
         for one in self.branches:
             found = one.parts.get(segment)
             if found is not None and not found.closed and topic in ("", found.topic, one.topic):
@@ -106,5 +106,5 @@ class QueueTopic:
         return None
 
     def comes_again(self, segment: SegmentId, topic: str) -> bool:
-        """It is neither drained nor gone: it is attached again soon. `topic` as in `part`."""
+        """Whether the segment is neither drained nor deleted, so it is attached again. `topic` as in `part`."""
         return any(one.comes_again(segment, topic) for one in self.branches)

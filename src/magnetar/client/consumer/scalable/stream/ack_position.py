@@ -1,4 +1,4 @@
-"""Where a delivered message stands in its segment, with what an acknowledgement up to it has to say. Values only."""
+"""The position of a delivered message in its segment, with the data for an acknowledgement up to it. Values only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from magnetar.client.message import Message, MessageId
 @dataclass(frozen=True, slots=True, order=True)
 class AckPosition:
     """`index` in its batch of `size`, -1 and 0 for a whole entry; `unacked` has the bits of the batch as delivered.
-    `around`: a message in chunks begins there and ends behind this one, so not everything before it is done (H-G13)."""
+    `around`: a chunked message begins there and ends after this one, so messages before this one may be open
+    (H-G13)."""
 
     ledger: int
     entry: int
@@ -20,14 +21,14 @@ class AckPosition:
     size: int = field(default=0, compare=False)
     unacked: int = field(default=0, compare=False)
     around: tuple[int, int] | None = field(default=None, compare=False)
-    chunks: tuple[tuple[int, int], ...] = field(default=(), compare=False)  # all of its message, this one the last
+    chunks: tuple[tuple[int, int], ...] = field(default=(), compare=False)  # of its own message; this one is the last
 
     @property
     def message_id(self) -> MessageId:
         first = None
         if self.around is not None:
             first = MessageId(*self.around)
-            first = replace(first, first_chunk=first)  # of another message: those of one of its own have no such
+            first = replace(first, first_chunk=first)  # of another message: chunks of its own message lack it
         return MessageId(self.ledger, self.entry, -1, self.index, self.size, first)
 
 
@@ -40,7 +41,7 @@ def place_of_message(message: Message[Any]) -> AckPosition:
 
 
 def entry_of(message: Message[Any]) -> AckPosition:
-    """Its whole entry."""
+    """The position of its whole entry."""
     delivery = message._delivery
     return AckPosition(delivery.ledger, delivery.entry, around=delivery.around)
 
@@ -53,6 +54,6 @@ def place_of_id(id: MessageId) -> AckPosition:
 
 
 def completes(message: Message[Any]) -> bool:
-    """Is it the last of its entry? Only then a reader says that the entry is behind it: what it says may reach the
-    broker of its next connection, which would not give the rest of the batch."""
+    """Whether it is the last message of its entry. Only then a reader acknowledges the entry: the acknowledgement may
+    reach the broker of its next connection, which would not deliver the rest of the batch."""
     return message.batch_index + 1 >= message._delivery.unacked.bit_length()

@@ -1,11 +1,11 @@
-"""Which segment consumers a stream consumer has open: it follows the assignments of the topic's controller.
+"""Decides which segment consumers a stream consumer has open, following the assignments of the topic's controller.
 
-An assignment replaces the one before unless it is older. A segment taken away is revoked first: what waits of it is
-dropped, what the application has can be acknowledged until the consumer is closed. A segment is opened when it is
-assigned, any earlier consumer of it here is closed, the layout that names its ancestors has arrived, and no ancestor of
-it is still read here (H-F1: not every controller sees to that). Our own controllers also assign a segment to the
+An assignment replaces the previous one unless it is older. A removed segment is revoked first: its waiting messages are
+dropped, and messages at the application can be acknowledged until the consumer is closed. A segment is opened when it
+is assigned, any earlier consumer of it here is closed, the layout that names its ancestors has arrived, and no ancestor
+of it is still read here (H-F1: not every controller ensures that). Magnetar's controllers also assign a segment to the
 consumer that has received everything before it (H-F20): that one is opened beside its ancestors. A segment that another
-consumer still holds is tried again, without limit, with back-off. Decides only: events and the time in, effects out.
+consumer still holds is retried, without limit, with back-off. Pure decisions: events and the time in, effects out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from magnetar.layout.lineage import ancestors, descends
 
 @dataclass(frozen=True, slots=True)
 class SegmentGrant:
-    """One assigned segment, as the wire names it. `buckets` are its boundaries where it is shared; empty: all of it."""
+    """One assigned segment, as on the wire. `buckets` are its boundaries if it is shared; empty: the whole segment."""
 
     segment: SegmentId
     topic: str
@@ -52,8 +52,8 @@ class SegmentGrant:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """By 74 or 75, whichever comes first. `generation` is told by our own brokers only. `ordered`: its controller
-    assigns a segment beside its ancestors only where everything in them was received (H-F20)."""
+    """From command 74 or 75, in any order. Only Magnetar brokers send `generation`. `ordered`: the controller assigns a
+    segment beside its ancestors only after everything in them was received (H-F20)."""
 
     epoch: Epoch
     grants: tuple[SegmentGrant, ...]
@@ -63,14 +63,14 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSettled:
-    """The application has nothing unacknowledged of it any more."""
+    """The application has no unacknowledged messages of the segment any more."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """`unacked`: of each open segment, how many messages the application has and nothing more waits."""
+    """`unacked`: for each open segment without waiting messages, the number of messages at the application."""
 
     unacked: Mapping[SegmentId, int]
 
@@ -91,8 +91,8 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """Subscribe. Answer: SegmentOpened or SegmentRefused. A connection that is lost later is attached anew without
-    asking; only a refusal of that comes here.
+    """Subscribe. Answer: SegmentOpened or SegmentRefused. A connection that is lost later is reattached without a new
+    effect; only a refusal of that is an event here.
     """
 
     grant: SegmentGrant
@@ -100,14 +100,15 @@ class OpenSegment:
 
 @dataclass(frozen=True, slots=True)
 class RevokeSegment:
-    """Drop what waits, ask for no more, go on sending acknowledgements; SegmentSettled when there is nothing left."""
+    """Drop waiting messages, request no more, keep sending acknowledgements; SegmentSettled when all are
+    acknowledged."""
 
     segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
 class WarnHeldBack:
-    """The application keeps messages of a sealed segment: its children wait."""
+    """The application holds unacknowledged messages of a sealed segment: its children wait."""
 
     segment: SegmentId
     children: tuple[SegmentId, ...]
@@ -118,7 +119,7 @@ Effect: TypeAlias = OpenSegment | RevokeSegment | CloseSegment | WarnHeldBack | 
 
 
 class State(Enum):
-    WAITING = auto()  # for an earlier consumer of it, for ancestors, or for its turn to be tried again
+    WAITING = auto()  # for an earlier consumer of it, for ancestors, or for its retry
     OPENING = auto()
     OPEN = auto()
     REVOKED = auto()  # the application still has messages of it
@@ -129,14 +130,14 @@ class State(Enum):
 class _Held:
     grant: SegmentGrant
     state: State = State.WAITING
-    at: float = 0.0  # WAITING: not before; REVOKED: no longer than
+    at: float = 0.0  # WAITING: earliest time; REVOKED: latest time
     backoff_s: float = CLIENT_BACKOFF_S_MIN
-    next: SegmentGrant | None = None  # granted again, to be opened once this is closed
+    next: SegmentGrant | None = None  # granted again; opened once this one is closed
     ended: bool = False
 
 
 class AssignmentState:
-    """`segments` are those that exist here, in whatever state."""
+    """`segments` are all known ones, in any state."""
 
     def __init__(self) -> None:
         self.epoch: Epoch | None = None
@@ -146,12 +147,12 @@ class AssignmentState:
         self._ordered = False
         self._layout: Layout | None = None
         self._done: set[SegmentId] = set()  # ended under the present epoch and generation
-        self._warned: dict[SegmentId, float] = {}  # when the next warning is due
+        self._warned: dict[SegmentId, float] = {}  # the time of the next warning
 
     @property
     def due(self) -> float | None:
-        """When TimePassed is wanted next, for what waits for a time, and for warnings. A segment that waits for another
-        one has no time: an event opens it."""
+        """The time of the next TimePassed, for timers and warnings. A segment that waits for another one has no time:
+        an event opens it."""
         times = [one.at for one in self.segments.values() if one.state is State.REVOKED]
         times += self._warned.values()
         retried = [id for id, one in self.segments.items() if one.state is State.WAITING and one.at > 0]
@@ -201,7 +202,7 @@ class AssignmentState:
         if self._older(told):
             return []
         if (told.epoch, told.generation) != (self.epoch, self.generation):
-            self._done.clear()  # what is granted anew is read anew: after a seek it has messages again
+            self._done.clear()  # a segment that is granted again is read again: after a seek it has messages
             for held in self.segments.values():
                 held.ended = False
         self.epoch, self.generation, self._ordered = told.epoch, told.generation, told.ordered
@@ -215,8 +216,8 @@ class AssignmentState:
         return effects + self._open(now)
 
     def _older(self, told: Assigned) -> bool:
-        """The controller's generation orders all its assignments; without it the epoch does, and of equal epochs the
-        one that comes later holds.
+        """The controller's generation orders all its assignments. Without it the epoch does, and of equal epochs the
+        later one is valid.
         """
         if told.generation is not None and self.generation is not None:
             return told.generation < self.generation
@@ -236,7 +237,7 @@ class AssignmentState:
         match held.state:
             case State.WAITING:
                 del self.segments[segment]
-            case State.OPENING:  # it may come to be: closed all the same, and waited for
+            case State.OPENING:  # it may still attach: close it and await the answer
                 held.state = State.CLOSING
                 return [CloseSegment(segment)]
             case State.OPEN:
@@ -276,22 +277,22 @@ class AssignmentState:
     def _refuse(self, segment: SegmentId, error: MagnetarError, now: float) -> list[Effect]:
         held = self.segments.get(segment)
         if held is None or held.state in (State.WAITING, State.CLOSING):
-            return []  # the answer to its close comes all the same
+            return []  # the answer to its close follows
         if held.state is State.REVOKED:
             return self._closed(segment, now)
-        if isinstance(error, TopicNotFound):  # pruned: everybody was done with it
+        if isinstance(error, TopicNotFound):  # pruned: every subscription was done with it
             del self.segments[segment]
             self._done.add(segment)
             return self._open(now)
         if isinstance(error, Fenced) or (error.retry is Retry.NEVER and not isinstance(error, Unknown)):
             return self._stop(segment, error)
-        held.state = State.WAITING  # H-F22: tried again, however often
+        held.state = State.WAITING  # H-F22: retried without limit
         held.at = now + held.backoff_s
         held.backoff_s = min(held.backoff_s * 2, FOLLOW_BACKOFF_S_MAX)
         return []
 
     def _stop(self, refused: SegmentId, error: MagnetarError) -> list[Effect]:
-        """Another consumer of this name, or no right to go on: coming back would take turns for ever (H-F9)."""
+        """Another consumer has this name, or permission is missing: retries would alternate without end (H-F9)."""
         self.error = error
         del self.segments[refused]
         effects: list[Effect] = []
@@ -333,7 +334,7 @@ class AssignmentState:
         return [] if self.error is not None else self._open(now)
 
     def _late(self, now: float) -> list[Effect]:
-        """The application keeps messages of a revoked segment too long: others get them again."""
+        """The application holds messages of a revoked segment too long: close it, so that others receive them."""
         late = [
             segment
             for segment in sorted(self.segments)
@@ -352,8 +353,8 @@ class AssignmentState:
         return effects
 
     def _waiting(self, segment: SegmentId) -> tuple[SegmentId, ...]:
-        """Children that are not read here yet. Those of a segment that is read by others are theirs to wait for. One
-        that is done does not wait: a segment that came of it is read here."""
+        """The children that are not read here yet. Children of a segment that other consumers read are not counted, nor
+        is a finished child: one of its own children is read here."""
         layout = self._layout
         assert layout is not None
         reading = [id for id in self.segments if id in layout]
@@ -364,7 +365,7 @@ class AssignmentState:
         return tuple(id for id in layout.segment(segment).children if waits(id))
 
     def held_back(self) -> tuple[SegmentId, ...]:
-        """Sealed segments that are open here and whose children wait."""
+        """The sealed segments that are open here and whose children wait."""
         if self._layout is None:
             return ()
         reading = [id for id, held in self.segments.items() if held.state is State.OPEN and id in self._layout]

@@ -1,10 +1,11 @@
 """A stream consumer: the messages of a scalable topic, every key in order through all splits and merges.
 
-What users hold. The topic's controller gives each consumer of a subscription its share of the segments; this follows it
-(`stream/assignment`), receives over one bounded inbox, and acknowledges up to a message, over all segments at once
-(`positions`). A segment's children come when everything in it is acknowledged, or when one consumer has received
-everything in all their parents (H-F20). Where the parents of a merge are at several consumers the child waits, and the
-application is warned. Whatever is not acknowledged comes again. Every call belongs to one loop.
+This is the public class. The topic's controller assigns each consumer of a subscription its share of the segments. This
+class follows the assignments (`stream/assignment`), receives over one bounded queue, and acknowledges up to a message,
+over all segments together (`positions`). A segment's children follow when everything in it is acknowledged, or when one
+consumer has received everything in all their parents (H-F20). If the parents of a merge are at several consumers, the
+child waits, and the application gets a warning. Unacknowledged messages are redelivered. Every call belongs to one
+loop.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 @public("magnetar.aio")
 class StreamConsumer(ConsumerBase[T], Generic[T]):
-    """Made by `Client.stream_consumer`. `async for message in consumer` ends when the consumer is closed."""
+    """Created by `Client.stream_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         self._prepare()
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time; it says so if segments wait for acknowledgements."""
+        """The next message. `NoMessage` if none arrives in time; it names segments that wait for acknowledgements."""
         try:
             return await super().receive(timeout_s)
         except NoMessage as error:
@@ -69,7 +70,7 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
                 raise
             named = ", ".join(f"{count} of segment {id}" for id, count in sorted(waiting.items()))
             raise NoMessage(
-                f"no message came in time; unacknowledged messages ({named}) keep the next segments waiting: "
+                f"no message arrived in time; unacknowledged messages ({named}) keep the next segments waiting: "
                 "acknowledge them",
                 **error.facts,
             ) from None
@@ -77,14 +78,14 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
     # Acknowledging
 
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one and everything that was received before it, of whatever segment. An id that was kept, as bytes or in
-        another process, works as well as the message: it says what was received before it. With `confirm` the brokers'
-        receipts are awaited; if that fails it is not known whether they arrived, and they are sent again later.
+        """Acknowledge a message and everything received before it, in all segments. A stored id, as bytes or in another
+        process, works like the message: it contains the positions received before it. `confirm` awaits the brokers'
+        replies; if that fails, the outcome is unknown, and the acknowledgements are sent again later.
         """
         self._check()
         if isinstance(message, Message):
             if getattr(message._delivery.source.consumer, "whole", None) is not self:
-                raise Misuse("the message was received by another consumer", topic=message.topic)
+                raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
             acks = [(one, one.positions.acknowledged(message._stamp)) for one in self._strands.values()]
         else:
             check_id(message)
@@ -100,32 +101,32 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         for one, _ in acks:
             one.settle()
 
-    # Moving about
+    # Positions
 
     async def seek(self, to: SeekTo) -> None:
-        """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
-        published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments and with every
-        key in order from there. Of a consumer of a namespace all topics are moved, or the checkpoint's. What was
-        received before is not handed out any more, and to acknowledge such a message does nothing; an id that was kept
-        from before still says how far to acknowledge. `Conflict`: a later seek took the place of this one.
+        """Move the subscription, for all of its consumers and segments, with every key in order from there: to the
+        earliest or latest message, to the first message published at or after a time (a datetime, or milliseconds), or
+        to a checkpoint. A consumer of a namespace moves all topics, or the topic of the checkpoint. Earlier received
+        messages are discarded, and acknowledging them has no effect; an earlier stored id still acknowledges up to its
+        position. `Conflict`: a later seek replaced this one.
         """
         self._check()
         await asyncio.gather(*(self._strands[topic].seek(to) for topic in sought(to, self.topics)))
 
     async def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers and segments together, also of segments that wait:
-        messages that are not acknowledged, their bytes, and the publish time and age of the oldest. Acknowledgements of
-        this consumer are sent first. `Refused`: the broker is not a Magnetar broker."""
+        """The backlog of the subscription over all its consumers and segments, including waiting segments: the
+        unacknowledged messages, their bytes, and the publish time and age of the oldest. Acknowledgements of this
+        consumer are sent first. `Refused`: the broker is not a Magnetar broker."""
         self._check()
         parts = [part for one in self._strands.values() for part in one.parts.values()]
         return await of_subscription(self._lookup, self.topics, self.subscription, parts)
 
     @property
     def _outstanding(self) -> set[int]:
-        """The turns of messages that were handed out and can be acknowledged."""
+        """The stamps of handed-out messages that can be acknowledged."""
         return {stamp for one in self._strands.values() for stamp in one.positions.stamps}
 
-    # What it is
+    # Properties
 
     @property
     def subscription(self) -> str:
@@ -137,33 +138,33 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
 
     @property
     def segments(self) -> list[int]:
-        """The segments it reads at this moment."""
+        """The segments that it reads now."""
         return sorted(segment for one in self._strands.values() for segment in one.parts)
 
     @property
     def topics(self) -> list[str]:
-        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        """The topics that it reads or is about to read; for a namespace, those that exist now."""
         return sorted(self._strands)
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of its namespace that are not attached, and why: they are tried again."""
+        """Topics of its namespace that are not attached, and their errors: they are retried."""
         return {}
 
     @property
     def connected(self) -> bool:
-        """Is every segment attached to its broker at this moment?"""
+        """Whether every segment is attached to its broker now."""
         return all(part.connection is not None for one in self._strands.values() for part in one.parts.values())
 
     @property
     def unacknowledged(self) -> int:
-        """Messages taken and not acknowledged."""
+        """The number of messages taken and not acknowledged."""
         return sum(one.unacknowledged for one in self._strands.values())
 
-    # Life
+    # Lifecycle
 
     async def _start(self) -> None:
-        """Learn who leads and register; called once, by whoever made it."""
+        """Find the controller and register; its creator calls it once."""
         try:
             await self._begin(self._lookup.timeout_s)
         except BaseException:
@@ -171,11 +172,11 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
             raise
 
     def _hurry(self) -> None:
-        """Before a close because of an error: do not wait for a controller that is away."""
+        """Before a close because of an error: do not wait for an unreachable controller."""
         for one in self._strands.values():
             one.hurry()
 
-    # Its topic; a consumer of a namespace has others
+    # Its topic; a consumer of a namespace overrides these
 
     def _prepare(self) -> None:
         self._strands[self.topic] = self._strand(self.topic, self.asked, self._end)
@@ -187,7 +188,7 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         await self._strands[self.topic].close()
 
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, AckPosition]]:
-        """By topic, what an id that was kept covers."""
+        """By topic, the positions that a stored id covers."""
         check_of(id, [self.topic])
         return {self.topic: vector_of(id, self.topic)}
 
@@ -208,13 +209,13 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
             create=create,
         )
 
-    # What messages ask of it
+    # Called by messages
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
-        """The id of a message that was handed out: where it is, and what else had been handed out by then."""
+        """The id of a handed-out message: its position, and the messages that had been handed out by then."""
         return replace(plain, vector=self._vector(self._strands[self.topic], message))
 
-    # Inside
+    # Internal
 
     def _vector(self, strand: StreamTopic, message: Message[Any]) -> Vector:
         found = strand.positions.vector(getattr(message, "_stamp", 0))
@@ -223,14 +224,14 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
         """Records positions in the step in which messages leave the queue, so no later vector misses them (H-F23). A
-        message of a segment that was left is dropped: the next consumer of the segment receives it (H-R1)."""
+        message of a released segment is dropped: the next consumer of the segment receives it (H-R1)."""
         found = []
         for message in messages:
             part = message._delivery.source
             segment = SegmentId(part.segment)
             positions: Positions[AckPosition] = part.consumer.positions
             if not positions.is_open(segment):
-                log.warning("message_dropped", topic=part.topic, segment=segment, why="its segment was left")
+                log.warning("message_dropped", topic=part.topic, segment=segment, why="its segment was released")
                 continue
             message._stamp = positions.delivered(segment, place_of_message(message))
             found.append(message)
@@ -238,18 +239,18 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
 
     def _end(self, error: MagnetarError) -> None:
         if self.receiver.ended:
-            return  # the first word holds: who loses its topic loses the subscription too
-        log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
-        self._hurry()  # of a topic that is gone there is nobody to tell
+            return  # the first error is final: a lost topic also ends its subscription
+        log.warning("stream_consumer_ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        self._hurry()  # the topic may be deleted: do not wait for its controller
         self.receiver.end(error)
 
 
 def vector_of(id: MessageId, topic: str) -> dict[SegmentId, AckPosition]:
-    """What an id says of a topic's segments."""
+    """The positions in a topic's segments that an id contains."""
     vector = dict(id.topics).get(topic, id.vector)
     found = {SegmentId(segment): place_of_id(position) for segment, position in vector}
     if id.segment >= 0 and (not id.topics or id.topic == topic):
         found.setdefault(SegmentId(id.segment), place_of_id(id))
     if not found:
-        raise Misuse("the id does not say which segment it is of", id=str(id))
+        raise Misuse("the id does not name its segment: use the message itself", id=str(id))
     return found

@@ -1,11 +1,10 @@
-"""What a stream consumer was handed, over all its segments: one acknowledgement covers everything handed out before.
+"""The messages handed out to a stream consumer's application, over all segments, and their cumulative acknowledgement.
 
-Every message gets a stamp in the step in which it leaves the inbox, so there is one order over all segments and no
-message can be missing from a later one's positions. The inbox bounds what waits; this remembers what is out: a stamp
-and an id for each message not acknowledged. A segment that is taken away stays until it is closed: what was handed out
-of it can still be acknowledged. Where one acknowledgement up to an id would say too much, since not everything before
-it was handed out (`apart`), each message is acknowledged for itself. Decides only; ids of one segment must be
-comparable.
+Every message gets a stamp in the step in which it leaves the receive queue. So there is one order over all segments,
+and no message can be missing from a later one's positions. The receive queue bounds waiting messages; this stores a
+stamp and an id for each unacknowledged message. A revoked segment stays until it is closed: its handed-out messages can
+still be acknowledged. If a cumulative acknowledgement would cover messages that were not handed out (`apart`), each
+message is acknowledged individually. Pure decisions; ids of one segment must be comparable.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ class _Out(Generic[Id]):
         self.shared = shared
         self.given: Outstanding[Id] = Outstanding()
         self.acked: Id | None = None
-        self.again = False  # ids went down once: the broker delivered again
+        self.again = False  # ids decreased once: the broker redelivered
 
 
 class Positions(Generic[Id]):
-    """`stamps`: where messages get their turns; those of several topics share one. `apart`: is something that lies
-    before an id still to come?"""
+    """`stamps` is the source of stamps, shared by several topics. `apart` returns whether a message before an id is
+    still to be delivered."""
 
     def __init__(self, stamps: Iterator[int] | None = None, *, apart: Callable[[Id], bool] | None = None) -> None:
         self._stamps = itertools.count(1) if stamps is None else stamps
@@ -39,16 +38,16 @@ class Positions(Generic[Id]):
         self._out: dict[SegmentId, _Out[Id]] = {}
 
     def opened(self, segment: SegmentId, *, shared: bool = False) -> None:
-        """A consumer of the segment is attached, for the first time or again. `shared`: others read it too, so each
-        message is acknowledged for itself."""
+        """A consumer of the segment is attached, for the first time or again. `shared`: other consumers read it too, so
+        each message is acknowledged individually."""
         self._out.setdefault(segment, _Out(shared))
 
     def closed(self, segment: SegmentId) -> None:
-        """Its consumer is gone: another one may have the segment, and gets what was not acknowledged (H-F12)."""
+        """Its consumer is closed: the next one receives the unacknowledged messages (H-F12)."""
         self._out.pop(segment, None)
 
     def moved(self, segment: SegmentId) -> None:
-        """The subscription stands elsewhere: what was handed out before is nobody's to acknowledge any more."""
+        """The subscription was moved: messages handed out before can no longer be acknowledged."""
         out = self._out.get(segment)
         if out is not None:
             self._out[segment] = _Out(out.shared)
@@ -60,24 +59,24 @@ class Positions(Generic[Id]):
         """The stamp of a message that the application gets in this very step."""
         out = self._out.get(segment)
         if out is None:
-            raise InvalidTransition("a message of a segment that is not open", segment=segment)
+            raise InvalidTransition("the segment of the message is not open", segment=segment)
         newest = out.given.newest
         if newest is not None and not newest < id:
             out.again = True
         if out.acked is not None and id <= out.acked:
-            out.acked = None  # its broker was lost before that acknowledgement was kept: it must be said again
+            out.acked = None  # its broker was lost before it stored that acknowledgement: send it again
         stamp = next(self._stamps)
         out.given.append(stamp, id)
         return stamp
 
     def returned(self, segment: SegmentId, stamp: int) -> None:
-        """The message with this stamp, the newest, did not reach the application after all."""
+        """The newest message, with this stamp, did not reach the application."""
         out = self._out.get(segment)
         if out is not None:
             out.given.remove_newest(stamp)
 
     def vector(self, stamp: int) -> dict[SegmentId, Id]:
-        """The highest id of each segment among what was handed out up to this stamp and is not acknowledged."""
+        """The highest unacknowledged id of each segment among the messages handed out up to this stamp."""
         found: dict[SegmentId, Id] = {}
         for segment in sorted(self._out):
             highest = self._out[segment].given.highest(stamp)
@@ -86,9 +85,9 @@ class Positions(Generic[Id]):
         return found
 
     def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
-        """Everything handed out up to this stamp is done: the cumulative acknowledgement of each segment it concerns,
-        by segment; of a shared one, and of an id that is `apart`, each message that it is for. Nothing for what is
-        acknowledged already, or whose segment is closed.
+        """Acknowledge everything handed out up to this stamp: returns the cumulative acknowledgement of each affected
+        segment, or each single message of a shared segment and of an id that is `apart`. Messages that are acknowledged
+        already, and closed segments, are left out.
         """
         acks: list[tuple[SegmentId, Id]] = []
         for segment, id in self.vector(stamp).items():
@@ -108,7 +107,7 @@ class Positions(Generic[Id]):
         return acks
 
     def covered(self, vector: Mapping[SegmentId, Id]) -> list[tuple[SegmentId, Id]]:
-        """As `acknowledged`, by ids that were kept: everything up to them. Segments that are not open are left out."""
+        """As `acknowledged`, by stored ids: everything up to them. Segments that are not open are left out."""
         acks: list[tuple[SegmentId, Id]] = []
         for segment in sorted(vector):
             out, id = self._out.get(segment), vector[segment]
@@ -125,13 +124,13 @@ class Positions(Generic[Id]):
         return acks
 
     def unacked(self, segment: SegmentId) -> int:
-        """How many messages the application has of a segment."""
+        """The number of messages of a segment at the application."""
         out = self._out.get(segment)
         return 0 if out is None else len(out.given)
 
     @property
     def stamps(self) -> set[int]:
-        """Of what was handed out and is not acknowledged."""
+        """The stamps of unacknowledged messages."""
         return {stamp for out in self._out.values() for stamp in out.given.stamps}
 
     @property
@@ -140,6 +139,6 @@ class Positions(Generic[Id]):
 
 
 def _up_to(out: _Out[Id], id: Id) -> list[Id]:
-    """Of a shared segment: what was handed out up to this one; only this one itself if it was not handed out here."""
+    """The handed-out messages of a shared segment up to this id, or only this one if it was not handed out here."""
     stamp = next((stamp for stamp, one in out.given if one == id), None)
     return [id] if stamp is None else out.given.take_until(stamp)

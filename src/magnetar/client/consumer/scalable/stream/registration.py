@@ -1,10 +1,9 @@
-"""A stream consumer's place with the controller of its topic: registered, told its share, registered again elsewhere.
+"""Registers a stream consumer with the controller of its topic, receives assignments, and re-registers after a change.
 
-The controller's address comes from whoever watches the layout; without one any broker is asked, which then becomes it.
-What it assigns is passed on in the order it came over the present connection, never from one that was given up. After a
-loss the same name and number come back, within the grace period to the same segments. Whether an assignment is older
-than another is not decided here. A subscription that is removed under it ends it: made anew it would begin at the end,
-without a word (H-D9).
+The layout watch supplies the controller's address; without one any broker is asked, which then becomes the controller.
+Assignments are passed on in their order on the present connection, never from an abandoned one. After a loss the same
+name and number return, and get the same segments within the grace period. This module does not compare the age of
+assignments. A subscription that is removed ends the registration: a new one would silently begin at the end (H-D9).
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ _PUSH = pb.BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
 
 
 def registration_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once registered, only another consumer of the same name ends it, or the end of its subscription."""
+    """Once registered, only another consumer of the same name ends it, or the removal of its subscription."""
     return not passing(error) if first else isinstance(error, Fenced | SubscriptionNotFound | Closed)
 
 
 class Registration:
-    """Keeps the `Finder` contract: it knows the way to the controller."""
+    """Satisfies the `BrokerFinder` contract: it knows the route to the controller."""
 
     pool: Pool
 
@@ -65,9 +64,9 @@ class Registration:
         self._assigned = assigned
         self._on_ended = ended
         self._listening: Connection | None = None
-        self._answered: Connection | None = None  # where it is registered
+        self._answered: Connection | None = None  # the connection on which it is registered
         self._known = False  # it was registered once
-        self._tells = False  # is there somebody who wants to know that it leaves?
+        self._tells = False  # whether the server supports an unregister command
         self._waiting: list[asyncio.Future[None]] = []
         self._close_s = close_s
         self._kind = kind
@@ -82,30 +81,29 @@ class Registration:
         await self._attached.start(timeout_s)
 
     def led_by(self, controller: Route | None) -> None:
-        """The watch says who leads: whoever is registered with another goes there."""
+        """The watch reports the controller: a consumer that is registered elsewhere reconnects there."""
         before, self.controller = self.controller, controller
         if controller is None or controller == before or self._listening is None:
             return
         if (self._listening.url, self._listening.proxied) != (controller.url, controller.proxied):
-            log.info("another controller", topic=self._topic, to=controller.url)
+            log.info("controller_changed", topic=self._topic, to=controller.url)
             self._forget()
             self._attached.moved("" if controller.proxied else controller.url)
 
     def hurry(self) -> None:
-        """Something failed already: a controller that is away is hardly waited for."""
+        """An error occurred already: wait only briefly for an unreachable controller."""
         self._close_s = min(self._close_s, STREAM_HURRY_S)
 
     async def close(self) -> None:
-        """Leave, where the server knows how to be told so; elsewhere the session ends with the connection. If the
-        controller is away it is waited for, not long: others could not have its segments before its grace period is
-        over.
+        """Unregister if the server supports it; otherwise the session ends with the connection. A short wait covers an
+        unreachable controller: without the unregister, other consumers get the segments only after the grace period.
         """
         try:
             async with asyncio.timeout(self._close_s):
                 while self._tells and not await self._left():
                     pass
         except TimeoutError:
-            log.info("left without telling", topic=self._topic)
+            log.info("unregister_skipped", topic=self._topic)
         self._forget()
         await self._attached.close()
 
@@ -118,12 +116,12 @@ class Registration:
         try:
             await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
-            log.info("left without an answer", topic=self._topic, why=error)
-            return not connection.closed  # a new connection does not know that it has left, nor does its broker
+            log.info("unregister_failed", topic=self._topic, why=error)
+            return not connection.closed  # a new connection, like its broker, does not know that the consumer left
         return True
 
     async def _registered(self) -> Connection:
-        """The connection on which the controller has answered, as soon as there is one."""
+        """Wait for the connection on which the controller has answered."""
         while self._answered is None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
@@ -151,7 +149,7 @@ class Registration:
         except (MagnetarError, asyncio.CancelledError):
             self._forget()
             raise
-        if self._listening is connection:  # not lost meanwhile
+        if self._listening is connection:  # not lost during the request
             self._told(reply.scalableTopicSubscribeResponse.assignment)
             self._answered = connection
             self._known = True
@@ -168,8 +166,8 @@ class Registration:
             self._told(said.assignment)
 
     def _refused(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
-        """Of two with one name the newest reads (H-F9), of a subscription that was removed nobody (H-D9); after any
-        other end it registers again."""
+        """Of two consumers with one name the newer one reads (H-F9); a removed subscription has no reader (H-D9). After
+        any other end it registers again."""
         self._forget()
         if said.error == pb.SubscriptionNotFound:
             self._attached.refused(error_of(said.error, said.message, topic=self._topic))

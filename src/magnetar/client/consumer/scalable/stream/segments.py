@@ -1,7 +1,7 @@
-"""The segments that a stream consumer has open: its share of the topic, as the controller assigns it.
+"""The open segments of a stream consumer: its share of the topic, as the controller assigns it.
 
-The actor around `follow`: attaches a consumer to each segment, revokes, leaves, tells what came of it, and keeps the
-time of back-offs and warnings. `positions` knows what the application was handed of each and has not acknowledged.
+This is the actor around `assignment`: it attaches a consumer to each segment, revokes and closes it, reports events,
+and runs the timers of back-offs and warnings. `positions` stores the unacknowledged messages of each segment.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = get("client.share")
 
 
 class StreamSegments(SegmentConsumers):
-    """`ended` is told when none of it can go on."""
+    """`ended` is called when no segment can continue."""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class StreamSegments(SegmentConsumers):
         self._ended = ended
         self._follow = AssignmentState()
         self._layout: Layout | None = None
-        self._begun: Epoch | None = None  # segments that came later are read from their first message
+        self._begun: Epoch | None = None  # segments of later layouts are read from their first message
         self._revoked: set[SegmentId] = set()
-        self._moving = 0  # seeks of this consumer that are under way
-        self._told: frozenset[SegmentId] = frozenset()  # the segments that the application knows of
+        self._moving = 0  # seeks of this consumer in progress
+        self._told: frozenset[SegmentId] = frozenset()  # the segments last reported to the application
 
     def shown(self, layout: Layout) -> None:
         self._layout = layout
@@ -102,7 +102,7 @@ class StreamSegments(SegmentConsumers):
         self._tell_segments()
 
     def _tell_segments(self) -> None:
-        """The application's listener hears of every change, in order; its errors stay its own."""
+        """Report every change to the application's listener, in order; its errors are logged."""
         listener = self._asked.on_segments
         if listener is None:
             return
@@ -116,7 +116,7 @@ class StreamSegments(SegmentConsumers):
             log.crashed("segment_listener_failed", error, topic=self._topic, subscription=self._asked.subscription)
 
     def _mark(self) -> None:
-        """Which assignment is followed now."""
+        """Record the present assignment."""
         follow, asked = self._follow, self._asked
         facts = {"subscription": asked.subscription, "consumer": asked.name, "share": self.id}
         self._runtime.mark(
@@ -136,8 +136,7 @@ class StreamSegments(SegmentConsumers):
                     self._counters.held_back += 1
                     log.warning(
                         "segment_waiting",
-                        why="messages of the sealed segment are not acknowledged, and its children wait for that: "
-                        "acknowledge them",
+                        why="messages of the sealed segment are unacknowledged, so its children wait: acknowledge them",
                         topic=self._topic,
                         subscription=self._asked.subscription,
                         segment=segment,
@@ -175,7 +174,7 @@ class StreamSegments(SegmentConsumers):
         self._add(segment, part)
 
     def _put_in_order(self, segment: SegmentId, lane: TopicQueue) -> None:
-        """What waits of ancestors is taken first (H-F20)."""
+        """Waiting messages of ancestors are taken first (H-F20)."""
         layout = self._layout
         if layout is None or segment not in layout or not self.parts:
             return
@@ -186,7 +185,7 @@ class StreamSegments(SegmentConsumers):
                 part.lane.behind = (*(one for one in part.lane.behind if not one.dropped), lane)
 
     def _start_of(self, segment: SegmentId) -> InitialPosition:
-        """A segment made after this consumer came has nothing that is older than it."""
+        """A segment created after this consumer has no messages older than the consumer."""
         layout, begun = self._layout, self._begun
         if layout is None or begun is None or segment not in layout:
             return self._asked.initial_position
@@ -195,14 +194,14 @@ class StreamSegments(SegmentConsumers):
 
     @property
     def held_back(self) -> dict[SegmentId, int]:
-        """Sealed segments whose children wait until the application acknowledges so many messages."""
+        """Sealed segments whose children wait, with the number of messages that the application must acknowledge."""
         found = {segment: self.positions.unacked(segment) for segment in self._follow.held_back()}
         return {segment: count for segment, count in found.items() if count}
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """While this consumer moves its subscription: what it is to give away is given at once. The application, which
-        waits for the seek, acknowledges nothing more of it."""
+        """While this consumer moves its subscription, it releases revoked segments immediately. The application waits
+        for the seek and acknowledges nothing more of them."""
         self._moving += 1
         try:
             for segment in sorted(self._revoked):
@@ -213,15 +212,15 @@ class StreamSegments(SegmentConsumers):
             self._moving -= 1
 
     def moved(self) -> None:
-        """A seek of this consumer is over, and all that brokers had sent before has come: of what they took away from
-        under it nothing is left to acknowledge."""
+        """A seek of this consumer has ended, and every earlier message has arrived: nothing of the segments that
+        brokers closed during it is left to acknowledge."""
         for segment, part in self.parts.items():
             if part.connection is None:
                 self.positions.moved(segment)
         self.settle()
 
     def _revoke(self, segment: SegmentId) -> None:
-        """What waits is dropped and what still comes is skipped; the application may acknowledge what it has."""
+        """Drop waiting messages and skip arriving ones; the application may acknowledge the messages that it has."""
         part = self.parts.get(segment)
         if part is not None:
             self._revoked.add(segment)
@@ -232,13 +231,13 @@ class StreamSegments(SegmentConsumers):
         self.settle()
 
     def _closed_by_broker(self, segment: SegmentId, part: TopicConsumer) -> None:
-        """Of a segment that was taken away nothing can be acknowledged any more: it is not attached again."""
+        """A revoked segment accepts no acknowledgements any more, so it is not reattached."""
         if segment in self._revoked and self.parts.get(segment) is part:
             self.positions.moved(segment)
             self.settle()
 
     def settle(self) -> None:
-        """Tell of revoked segments of which the application has nothing left."""
+        """Report revoked segments without unacknowledged messages."""
         for segment in sorted(self._revoked):
             if segment in self._revoked and not self.positions.unacked(segment):
                 self._revoked.discard(segment)
@@ -248,7 +247,7 @@ class StreamSegments(SegmentConsumers):
         super()._gone(segment)
         self._revoked.discard(segment)
         self.positions.closed(segment)
-        self._receiver.notify(1)  # what came of it may have waited for its end
+        self._receiver.notify(1)  # messages of its children may have waited for its end
         self._tell_segments()
 
     # Time
@@ -269,7 +268,7 @@ class StreamSegments(SegmentConsumers):
         held = {
             segment: self.positions.unacked(segment)
             for segment, part in self.parts.items()
-            if part.intake.idle  # nothing more waits: only the application can go on
+            if part.intake.idle  # no message waits: only the application can continue
         }
         for segment in self._sealed():
             part = self.parts[segment]
@@ -279,7 +278,8 @@ class StreamSegments(SegmentConsumers):
         self.handle(TimePassed(held))
 
     def _sealed(self) -> list[SegmentId]:
-        """Open ones whose end is near, at brokers that may not tell it. Ours do, and take a close before as leaving."""
+        """Open segments near their end, at brokers that may not report it. Magnetar brokers report it, and treat an
+        earlier close as a release."""
         layout = self._layout
         if layout is None:
             return []
@@ -287,15 +287,15 @@ class StreamSegments(SegmentConsumers):
         return [id for id in sealed if (found := self.parts[id].connection) and not found.features.magnetar_extensions]
 
     async def _ask_for_end(self, segment: SegmentId, part: TopicConsumer) -> None:
-        """Not every broker says the end of a segment to whoever comes to it after it was reached."""
+        """Not every broker reports the end of a segment to a consumer that attaches after the end was reached."""
         try:
             last, mark = await last_message(part, self._runtime, self._lookup.timeout_s)
         except MagnetarError as error:
-            log.info("end not known", topic=part.topic, why=error)
+            log.info("segment_end_request_failed", topic=part.topic, why=error)
             return
         acked = mark is not None and (mark.ledger, mark.entry) >= (last.ledger, last.entry)
         if (acked or last.entry < 0) and self.parts.get(segment) is part:
             self.handle(SegmentEnded(segment))
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("share failed", error, name=name)
+        log.crashed("segment_share_crashed", error, name=name)

@@ -1,7 +1,7 @@
-"""One topic of a stream consumer: its layout watched, its place with the controller, the segments it was given.
+"""One topic of a stream consumer: its layout watch, its registration with the controller, its assigned segments.
 
-What a stream consumer has one of, and a consumer of a whole namespace one for every topic. It joins the three and ends
-them in order; what is received goes to the consumer's one inbox, and what was handed out of it is in `positions`.
+A stream consumer has one, and a consumer of a whole namespace has one for every topic. It connects the three and closes
+them in order. Messages go to the consumer's one receive queue; `positions` stores the handed-out ones.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Acks = list[tuple[SegmentId, AckPosition]]
 
 
 class StreamTopic:
-    """Made and closed by its consumer, `whole`. `stamps` gives every message of that consumer its turn. `ended` is told
-    once it has begun and cannot go on.
+    """Created and closed by its consumer, `whole`. `stamps` gives every message of that consumer its stamp. `ended` is
+    called when it cannot continue after it had begun.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class StreamTopic:
 
     @property
     def held_back(self) -> dict[SegmentId, int]:
-        """Sealed segments whose children wait until the application acknowledges so many messages."""
+        """Sealed segments whose children wait, with the number of messages that the application must acknowledge."""
         return self._share.held_back
 
     @property
@@ -94,16 +94,16 @@ class StreamTopic:
         return sum(self.positions.unacked(segment) for segment in self.positions.segments)
 
     async def start(self, timeout_s: float) -> None:
-        """Learn who leads and register."""
+        """Find the controller and register."""
         await self._watch.start(timeout_s)
         await self._registration.start(timeout_s)
 
     def hurry(self) -> None:
-        """Before a close because of an error: do not wait for a controller that is away."""
+        """Before a close because of an error: do not wait for an unreachable controller."""
         self._registration.hurry()
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait, leave every segment, then the subscription's others take over."""
+        """Send the waiting acknowledgements, close every segment, then unregister so that other consumers take over."""
         try:
             await self._share.close()
             await self._registration.close()
@@ -113,7 +113,7 @@ class StreamTopic:
     # Acknowledging
 
     def acknowledge(self, acks: Acks) -> list[TopicConsumer]:
-        """Remember them; the parts that have something to send now."""
+        """Record them; returns the parts that must send now."""
         parts = []
         for segment, place in acks:
             part = self._share.parts.get(segment)
@@ -123,18 +123,18 @@ class StreamTopic:
         return parts
 
     async def seek(self, to: SeekTo) -> None:
-        """Move the subscription; nothing that was received before is handed out when this returns."""
+        """Move the subscription; after the return no earlier message is delivered."""
         with self._share.moving():
             await move(self._lookup, lambda: self._registration.controller, self.topic, self._subscription, to)
             await passed(self.parts.values())
             self._share.moved()
 
     def settle(self) -> None:
-        """After an acknowledgement was sent on its way: what was taken away may be done with."""
+        """After an acknowledgement was passed on: revoked segments may be settled now."""
         self._share.settle()
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
-        """What messages ask of it; their consumer knows what else was handed out."""
+        """Called by messages; their consumer knows the other handed-out messages."""
         found: MessageId = self.whole._stream_id(message, plain)
         return found
 

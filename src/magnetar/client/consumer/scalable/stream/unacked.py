@@ -1,8 +1,8 @@
-"""Messages of one segment that a stream consumer handed out and that are not acknowledged, by their stamps.
+"""The unacknowledged messages of one segment that a stream consumer handed out, by their stamps.
 
-Decides only. The highest id up to a stamp is found by a binary search: reading the id of every message of a long
-backlog costs little (H-R5). Ids need not grow, since brokers deliver again; what follows from an id that was taken away
-is computed again once.
+Pure decisions. A binary search finds the highest id up to a stamp, so that reading the id of every message of a long
+backlog is cheap (H-R5). Ids may decrease, because brokers redeliver; values that depend on a removed id are recomputed
+once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-COMPACT_MIN = 1_024  # acknowledged ones that are kept at the front of the lists before they are removed
+COMPACT_MIN = 1_024  # acknowledged items kept at the front of the lists before they are removed
 
 
 class Comparable(Protocol):
@@ -27,10 +27,10 @@ class Outstanding(Generic[Id]):
     __slots__ = ("_head", "_highest", "_ids", "_stamps")
 
     def __init__(self) -> None:
-        self._head = 0  # of the lists; what is before it is acknowledged
+        self._head = 0  # of the lists; items before it are acknowledged
         self._stamps: list[int] = []
         self._ids: list[Id] = []
-        self._highest: list[Id] = []  # among the ids from the head to each of them
+        self._highest: list[Id] = []  # the highest id from the head to each item
 
     def __len__(self) -> int:
         return len(self._stamps) - self._head
@@ -54,17 +54,17 @@ class Outstanding(Generic[Id]):
         self._highest.append(id if before < id else before)
 
     def remove_newest(self, stamp: int) -> None:
-        """If it has this stamp."""
+        """Remove the newest message if it has this stamp."""
         if len(self) and self._stamps[-1] == stamp:
             del self._stamps[-1], self._ids[-1], self._highest[-1]
 
     def highest(self, stamp: int) -> Id | None:
-        """The highest id up to this stamp; None: there is none."""
+        """The highest id up to this stamp; None if there are no messages up to it."""
         end = bisect_right(self._stamps, stamp, self._head)
         return self._highest[end - 1] if end > self._head else None
 
     def take_until(self, stamp: int) -> list[Id]:
-        """Take away everything up to this stamp."""
+        """Remove and return everything up to this stamp."""
         end = bisect_right(self._stamps, stamp, self._head)
         found = self._ids[self._head : end]
         self._head = end
@@ -75,7 +75,7 @@ class Outstanding(Generic[Id]):
         return found
 
     def remove_up_to(self, id: Id) -> None:
-        """Take away all that are not higher, whatever their stamps."""
+        """Remove all ids up to this one, regardless of their stamps."""
         self._set([one for one in self if not one[1] <= id])
 
     def remove(self, ids: Sequence[Id]) -> None:
@@ -87,8 +87,8 @@ class Outstanding(Generic[Id]):
             self.append(stamp, id)
 
     def _raise_again(self) -> None:
-        """Where the highest id was one of those that were taken away: up to the first that is higher than what is left
-        before it."""
+        """Recompute the highest ids after a removal, up to the first id that is higher than all remaining ones before
+        it."""
         before: Id | None = None
         for place in range(self._head, len(self._ids)):
             id = self._ids[place]

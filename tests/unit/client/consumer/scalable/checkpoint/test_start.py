@@ -35,7 +35,9 @@ def test_every_way_to_say_where_to_start(start, expected):
 
 def test_what_is_no_start_is_refused_with_what_is_one():
     for start in ("latest", None, -1, 1.5, MessageId.EARLIEST):
-        with pytest.raises(Misuse, match=r"to seek: .* Checkpoint or its bytes, InitialPosition.*publish time"):
+        with pytest.raises(
+            Misuse, match=r"start or seek position .* Checkpoint or its bytes, InitialPosition.*publish time"
+        ):
             said(start)
     with pytest.raises(Corrupt):
         said(b"")

@@ -12,7 +12,7 @@ from magnetar.client.consumer.scalable.namespace.follower import Namespace
 
 @pytest.mark.parametrize("properties", [{"a": 1}, {1: "a"}, ["a"], "a", None])
 def test_properties_that_no_topic_can_have_are_refused_before_anybody_is_asked(properties: Any) -> None:
-    with pytest.raises(Misuse, match="all of them text"):
+    with pytest.raises(Misuse, match="must map text to text"):
         Namespace("public/default", properties)
 
 

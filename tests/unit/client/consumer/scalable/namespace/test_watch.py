@@ -120,7 +120,7 @@ async def test_a_refusal_is_the_callers_at_first_and_later_another_try() -> None
 async def test_a_broker_without_scalable_topics_is_named_as_such() -> None:
     async with a_world() as world:
         world.scalable = False
-        with pytest.raises(Refused, match="does not offer scalable topics"):
+        with pytest.raises(Refused, match="does not support scalable topics"):
             await world.members.start(5)
 
 

@@ -318,7 +318,7 @@ async def test_messages_of_a_migrated_topic_have_its_name_whatever_the_segment(t
 
 async def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_misuse() -> None:
     async with a_world() as world:
-        with pytest.raises(Misuse, match="which segment"):
+        with pytest.raises(Misuse, match="name its segment"):
             await world.consumer.acknowledge(MessageId(1, 2))
         world.scaled.deliver(0, 0, single(b"m"))
         with pytest.raises(Misuse, match="retry=True"):
