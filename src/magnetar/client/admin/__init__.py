@@ -1,7 +1,6 @@
-"""The admin client: REST calls as typed methods, one file a resource.
+"""The admin client: REST calls as typed methods, one file per resource.
 
-`aio` is written by hand; `sync` is the same text without the waiting words, made from it by `async_to_sync` and held to
-it by a test. What an answer means is decided in plain functions (`error_codes`, `admin/messages`, `policy`) that both
-share. It trusts no server: unknown fields are ignored, an answer that cannot be read is `Corrupt`, and nothing that
-might have changed something is ever sent twice.
+`aio` is written by hand; `async_to_sync` generates `sync` from it, and a test compares the two. Plain functions that
+both share interpret answers (`errors`, `messages`, `policy`). The client trusts no server: unknown fields are ignored,
+an answer that cannot be parsed is `Corrupt`, and a request that may have changed something is never sent twice.
 """

@@ -1,7 +1,7 @@
-"""The blocking admin client from the one that awaits: the same text without the waiting words.
+"""Generates the blocking admin client from the asyncio one, by removing the words of asynchronous code.
 
-A list of replacements, longest first, and nothing clever: what it cannot turn must not be written in `aio`. `make sync`
-writes the files; a test says when they are stale.
+A plain list of replacements, longest first: `aio` must not use constructs that it cannot convert. `make sync` writes
+the files; a test fails if they are stale.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = [
 
 
 def blocking(text: str) -> str:
-    """The text of a file of `aio` as it stands in `sync`, before it is formatted."""
+    """The `sync` version of a file of `aio`, before formatting."""
     for pattern, instead in _WORDS:
         text = re.sub(pattern, instead, text, flags=re.MULTILINE)
     return text

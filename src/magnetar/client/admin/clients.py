@@ -1,7 +1,7 @@
 """The typed admin client: `Admin` blocks, `AsyncAdmin` awaits; both have one method for every REST call of a broker.
 
-This is the door: policies and documents that calls take and give are found here too. What it is made of lives in
-`client/admin`. Users know the two as `magnetar.Admin` and `magnetar.aio.Admin`.
+This module is the public entry, with the policies and documents that calls take and return. `client/admin` contains the
+implementation. Users import the two as `magnetar.Admin` and `magnetar.aio.Admin`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a failed REST call means, from its status and its words: the table of errors read backwards.
+"""Maps a failed REST call to an error, from its status and its text: the inverse of the server's table of errors.
 
-Statuses decide where they can. Pulsar uses a few of them for several things (404, 409, 412); there its own words
-decide, as they were recorded from a real one. A failure inside the server, or behind a proxy, is `Unknown`: it may have
-happened.
+The status decides if it can. Pulsar uses some statuses for several errors (404, 409, 412); for those the recorded texts
+of a real Pulsar decide. A failure inside the server, or behind a proxy, is `Unknown`: the operation may have happened.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _BY_STATUS: dict[int, Kind] = {
     504: TimedOut,
     507: StorageFull,
 }
-# The first pattern found in the reason decides.
+# The first pattern that matches the reason decides.
 _BY_WORDS: dict[int, list[tuple[str, Kind]]] = {
     404: [
         (r"namespace (name )?not found|namespace .* (does|do) not exist|no such path", NotFound),
@@ -84,13 +83,13 @@ _BY_WORDS: dict[int, list[tuple[str, Kind]]] = {
         (r"invalid|not valid|must be|must |should|requires?\b|count from|illegal|no topic domain", Misuse),
     ],
 }
-_TRACE = re.compile(r"Message: (.*?) Stacktrace:")  # the rest is Java's
+_TRACE = re.compile(r"Message: (.*?) Stacktrace:")  # the rest is a Java stack trace
 _PAGE_TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
-_REASON_CHARACTERS_MAX = 500  # a stack trace is no reason
+_REASON_CHARACTERS_MAX = 500  # a stack trace is not a reason
 
 
 def error_from(status: int, body: bytes, *, call: str) -> MagnetarError:
-    """`call` is "METHOD /path", for people."""
+    """`call` is "METHOD /path", for the error text."""
     reason = reason_of(status, body)
     kind = _kind(status, reason)
     if issubclass(kind, Unknown) and not call.startswith("GET "):
@@ -99,7 +98,7 @@ def error_from(status: int, body: bytes, *, call: str) -> MagnetarError:
 
 
 def reason_of(status: int, body: bytes) -> str:
-    """The server's words in one line; the status where it has none."""
+    """The server's text in one line, or the status if the text is empty."""
     text = body.decode(errors="replace").strip()
     try:
         document = msgspec.json.decode(body)

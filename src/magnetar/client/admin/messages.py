@@ -1,8 +1,7 @@
-"""Messages as REST shows them: a body, and in X-Pulsar-* headers what its producer and the broker know of it.
+"""Messages in REST answers: a body, and X-Pulsar-* headers with the fields of its producer and broker.
 
-An entry that holds a batch comes whole and is cut into its messages here; those that the subscription has acknowledged
-are left out, where the server says which they are. What is encrypted stays so. Times are as the
-server wrote them, ISO-8601 in UTC.
+The server returns a batch as a whole entry; this module splits it into its messages, and leaves out acknowledged ones
+if the server names them. Encrypted messages stay encrypted. Times are as the server wrote them, ISO-8601 in UTC.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from magnetar.client.documents.topics import MessageId
 
 @dataclass(frozen=True, slots=True)
 class PeekedMessage:
-    """A message that was looked at and not received: it cannot be acknowledged."""
+    """A message that was read for inspection and not received: it cannot be acknowledged."""
 
     id: MessageId
     data: bytes
@@ -34,7 +33,7 @@ class PeekedMessage:
 
 
 def messages_of(headers: Mapping[str, str], body: bytes) -> list[PeekedMessage]:
-    """The messages of the entry that one answer shows."""
+    """The messages of the entry in one answer."""
     named = {name.lower().removeprefix("x-pulsar-"): value for name, value in headers.items()}
     entry = _entry(named, body)
     count = _number(named.get("num-batch-message", "0"))
@@ -45,7 +44,7 @@ def messages_of(headers: Mapping[str, str], body: bytes) -> list[PeekedMessage]:
 
 
 def _bits(text: str) -> int | None:
-    """Which messages of a batch are not acknowledged; None: all."""
+    """The unacknowledged messages of a batch; None: all."""
     try:
         return int.from_bytes(base64.b64decode(text, validate=True), "little") if text else None
     except ValueError as error:
@@ -68,7 +67,7 @@ def _entry(named: Mapping[str, str], body: bytes) -> PeekedMessage:
 
 
 def _messages(entry: PeekedMessage, count: int, body: bytes) -> list[PeekedMessage]:
-    from magnetar.wire.message import split_batch  # protobuf only where a batch asks for it
+    from magnetar.wire.message import split_batch  # imports protobuf only for a batch
 
     found: list[PeekedMessage] = []
     for place, (single, data) in enumerate(split_batch(body, count)):
@@ -95,7 +94,7 @@ def moment(stamp_ms: int) -> str:
     try:
         when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=stamp_ms)
     except OverflowError:
-        return str(stamp_ms)  # whoever wrote it meant something else
+        return str(stamp_ms)  # not a valid time: show the number
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -107,7 +106,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _text(header: str) -> str:
-    """Headers hold ASCII; ours escapes anything else."""
+    """Headers are ASCII; Magnetar's server escapes all other characters."""
     return unquote(header) if "%" in header else header
 
 

@@ -1,4 +1,4 @@
-"""Where things live below a REST server. Every part is escaped whole, so that a slash inside a name stays inside it."""
+"""Paths of resources below a REST server. Every part is escaped completely, so that a slash in a name stays in it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scalable_topics(name: str) -> str:
 
 
 def scalable(name: str) -> str:
-    """A scalable topic; of a short name, or of any other domain, the one that stands for it."""
+    """A scalable topic; a short name, or a name of another domain, means the scalable topic of that name."""
     found = topic_name(name)
     if found.is_segment or found.is_partition or found.domain is Domain.NON_PERSISTENT:
         raise InvalidName("expected the name of a scalable topic: topic://tenant/namespace/name", name=name)

@@ -1,9 +1,9 @@
-"""The policies of a namespace as values: each names its path and its type, so that one method reads, one sets and one
-removes any of them, and a type checker still knows what comes back.
+"""The policies of a namespace as values: each has its path and its type, so that one method reads, one sets and one
+removes any of them, and a type checker knows the result type.
 
     await admin.namespaces.set_policy("public/default", RETENTION, Retention(60, 512))
 
-Policies that Magnetar keeps without obeying can be read only; a real Pulsar takes them through `Admin.call`.
+Policies that Magnetar stores without effect can only be read; a real Pulsar accepts them through `Admin.call`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Policy(Generic[T]):
-    """May be read."""
+    """A readable policy."""
 
     name: str
     kind: type[T]
@@ -31,12 +31,12 @@ class Policy(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Settable(Policy[T]):
-    """May be set."""
+    """A policy that can be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removable(Settable[T]):
-    """May be set, and removed so that the broker's own setting holds again."""
+    """A policy that can be set, and removed, so that the broker's own setting applies."""
 
 
 RETENTION = Removable("retention", Retention)

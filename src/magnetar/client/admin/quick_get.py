@@ -1,7 +1,7 @@
-"""A glance at a REST server: one answer at once or none, for whoever would rather have nothing than wait.
+"""Quick GET requests to a REST server: an immediate answer or none, for callers that prefer no data to waiting.
 
-It is no `Admin`: no retries, no redirects, no errors, and nothing of it is loaded before it is used. It believes no
-answer to be short or to make sense.
+It has no retries, redirects or errors, unlike `Admin`, and it imports its modules at the first use. It does not trust
+answers to be short or valid.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Sequence
 from magnetar.base.secret import Secret
 from magnetar.runtime.bounded_call import wall_s, within
 
-ANSWER_BYTES_MAX = 4 * 1024 * 1024  # thousands of names; what is longer is not looked at
+ANSWER_BYTES_MAX = 4 * 1024 * 1024  # thousands of names; a longer answer is dropped
 
 
 class QuickGet:
-    """`seconds` are for all questions together."""
+    """`seconds` is the time limit of all requests together."""
 
     def __init__(self, url: str, *, token: str, seconds: float) -> None:
         self._url = url
         self._token = Secret(token)
         self._seconds = seconds
-        self.was_answered = False  # somebody is there, whatever was said
+        self.was_answered = False  # whether a server answered, with any status
 
     @property
     def now_s(self) -> float:
-        """The clock by which answers grow old."""
+        """The clock for the age of answers."""
         return wall_s()
 
     def get(self, paths: Sequence[str]) -> list[bytes | None]:
-        """The answer to each, None where there is none or it is no success."""
+        """The answer to each request, None without an answer or success."""
         found: list[bytes | None] = [None] * len(paths)
         within(self._seconds, lambda: self._ask(paths, found))
-        return list(found)  # what came meanwhile counts, even if not all did
+        return list(found)  # return the answers that arrived, even if some are missing
 
     def _ask(self, paths: Sequence[str], found: list[bytes | None]) -> None:
         from http.client import HTTPConnection, HTTPSConnection

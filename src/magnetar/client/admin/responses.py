@@ -1,4 +1,4 @@
-"""What comes back from a REST call, and what it means when nothing does."""
+"""The response of a REST call, and the error for a call without a response."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from magnetar.base.limits import ADMIN_ANSWER_BYTES_MAX
 
 T = TypeVar("T")
 
-NOTHING: Any = object()  # no body, as opposed to null
+NOTHING: Any = object()  # no body, in contrast to null
 
 
 @dataclass(frozen=True, slots=True)
 class RestResponse:
-    """What came back, whatever it was."""
+    """A response with any status."""
 
     method: str
     path: str
@@ -43,8 +43,8 @@ def decoded(answer: RestResponse, kind: type[T]) -> T:
 
 
 class Body:
-    """An answer's body as it arrives, inflated, and never more than the bound: a server that means harm sends little
-    that becomes much. Corrupt: it is too large, or no gzip although it says so.
+    """The body of a response as it arrives, decompressed and bounded: a hostile server may send few bytes that expand
+    to many. Corrupt: it is too large, or invalid gzip.
     """
 
     def __init__(self, call: str, encoding: str) -> None:
@@ -73,7 +73,7 @@ class Body:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port: who may have what was given to this address."""
+    """Scheme, host and port: the receiver of credentials for this address."""
     parts = urlsplit(url)
     try:
         port = parts.port
@@ -83,24 +83,24 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def is_listed(url: str, brokers: Sequence[str]) -> bool:
-    """Whether the host is among brokers, each `host:port`; over https their ports are others."""
+    """Whether the host is among brokers, each `host:port`; over https the ports differ and are not compared."""
     scheme, host, port = origin(url)
     return any(one == f"{host}:{port}" or (scheme == "https" and one.rpartition(":")[0] == host) for one in brokers)
 
 
 def took_s(response: httpx2.Response) -> float:
-    """From sending the request to having the answer; 0 where nobody measured."""
+    """The time from sending the request to receiving the answer; 0 if it was not measured."""
     try:
         return response.elapsed.total_seconds()
     except RuntimeError:
         return 0.0
 
 
-Query = dict[str, str | list[str]]  # a list: the name is repeated
+Query = dict[str, str | list[str]]  # a list repeats the name
 
 
 def written(query: Mapping[str, object] | None) -> Query:
-    """A query's values as text; what is None is left out."""
+    """A query's values as text; None values are left out."""
     return {name: _written(value) for name, value in (query or {}).items() if value is not None}
 
 
@@ -111,7 +111,7 @@ def _written(value: object) -> str | list[str]:
 
 
 def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> MagnetarError:
-    """No answer. What that means depends on how far the request got."""
+    """The error for a missing answer: it depends on how far the request got."""
     facts: dict[str, Any] = {"call": call}
     words = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):

@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
             self._keepalive.cancel()
         if not self._connected.done():
             self._connected.set_exception(NotReady(f"no CONNECTED from the broker: {error}", url=self.url))
-            self._connected.exception()  # whoever still waits hears it; nobody waiting is no error
+            self._connected.exception()  # waiting callers raise it; retrieve it, as there may be none
         requests, self._requests = self._requests, {}
         for request in requests.values():
             if request.timer is not None:

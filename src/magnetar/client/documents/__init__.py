@@ -1,5 +1,5 @@
-"""Bodies of REST calls as msgspec structs, one file a resource, with Pulsar's own field names.
+"""Bodies of REST calls as msgspec structs, one file per resource, with Pulsar's own field names.
 
-A document is what crosses the wire and nothing else: no behaviour, no defaults that decide anything. Unknown fields in
-what a caller sends are ignored, as Pulsar does. Both sides import these: the REST server and the admin client.
+A document contains only data of the wire: no behaviour, and no defaults with meaning. Unknown fields in a request are
+ignored, as in Pulsar. Both the REST server and the admin client import these.
 """

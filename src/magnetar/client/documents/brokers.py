@@ -1,4 +1,4 @@
-"""Brokers as REST shows them: the leader, what one owns, and the reason of a refusal."""
+"""Documents of brokers: the leader, the owned bundles, and the reason of a refusal."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class OwnedNamespace(msgspec.Struct, frozen=True):
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True):
-    """A client that is connected now. `connectedSince` is in milliseconds since 1970; `congested`: it reads more slowly
-    than the broker writes to it."""
+    """A connected client. `connectedSince` is in milliseconds since 1970; `congested`: it reads more slowly than the
+    broker writes to it."""
 
     id: int
     address: str

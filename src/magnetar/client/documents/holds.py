@@ -1,4 +1,4 @@
-"""Holds of a scalable topic, as REST says them: what is kept for readers that commit rarely."""
+"""Documents of holds on scalable topics: the messages kept for readers that commit rarely."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """`places`: from where on each segment is kept (`ledger:entry`, or DONE); segments before them are not, those
-    behind them are kept whole. `state`: KEEPS, WARNED (its end was announced) or EXPIRED (it keeps nothing any more).
-    `lagOldestMs`, `lagAgeS`: publish time and age of the oldest message that was not read; 0: there is none.
-    `members`: of a group of checkpoint consumers that reads by it, those that are there.
+    """`places`: the first kept position of each segment (`ledger:entry`, or DONE); segments before them are not kept,
+    segments after them are kept whole. `state`: KEEPS, WARNED (its end was announced) or EXPIRED (it keeps nothing).
+    `lagOldestMs`, `lagAgeS`: publish time and age of the oldest unread message; 0 without one. `members`: the present
+    members of the group of checkpoint consumers that reads by it.
     """
 
     hold: str

@@ -1,4 +1,4 @@
-"""The answer of an HTTP lookup. `brokerUrlTls` is always there: the stock C++ client dies without it."""
+"""The answer of an HTTP lookup. `brokerUrlTls` is always set: the stock C++ client crashes without it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class LookupData(msgspec.Struct, frozen=True):
-    brokerId: str = ""  # released Pulsar does not say it
+    brokerId: str = ""  # released Pulsar does not send it
     brokerUrl: str = ""
     httpUrl: str = ""
     nativeUrl: str = ""

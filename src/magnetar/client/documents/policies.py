@@ -1,7 +1,7 @@
-"""Policies of namespaces as REST shows them, in Pulsar's field names.
+"""Documents of namespace policies, in Pulsar's field names.
 
-Typed where the broker obeys them. Policies that only Pulsar knows are left out here; the admin client reads those as
-plain JSON values.
+Policies that the broker applies are typed. Policies that only Pulsar supports are left out; the admin client reads
+those as plain JSON values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Bundles(msgspec.Struct, frozen=True):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long acknowledged messages stay; -1 is without limit."""
+    """How long acknowledged messages are kept; -1 means without limit."""
 
     retentionTimeInMinutes: int = 0
     retentionSizeInMB: int = 0

@@ -1,6 +1,6 @@
-"""Scalable topics as REST shows them: the record in Pulsar's shape, statistics, reshapes with their steps.
+"""Documents of scalable topics: the record in Pulsar's format, statistics, reshapes with their steps.
 
-Fields that Pulsar has not, and an older server does not send, have defaults.
+Fields that Pulsar lacks, or that an older server does not send, have defaults.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-NEVER = -1  # time and epoch of a seal that has not happened
+NEVER = -1  # time and epoch of a segment that is not sealed
 
 
 class HashRange(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ScalableTopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What GET on a scalable topic answers."""
+    """The answer of GET on a scalable topic."""
 
     epoch: int
     nextSegmentId: int
@@ -44,8 +44,8 @@ class ScalableTopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeekPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Of some segments, the ledger and entry of the first message to come. What came before them is skipped, what comes
-    after them is read from its start, others stay where they are."""
+    """By segment, the ledger and entry of the first message to deliver. Messages before those segments are skipped,
+    later segments are read from their start, other segments do not move."""
 
     places: dict[str, tuple[int, int]]
 
@@ -64,28 +64,28 @@ class StreamConsumer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscribedConsumer(msgspec.Struct, frozen=True, kw_only=True):
-    """As the controller sees it. `graceUntilMs`: while it is not connected, how long it is waited for."""
+    """A consumer as its controller sees it. `graceUntilMs`: the end of its grace period while it is disconnected."""
 
     consumerName: str
     segmentIds: list[int] = []
-    connected: bool | None = None  # none: nobody leads now, nobody knows
+    connected: bool | None = None  # None: unknown, because no controller leads now
     graceUntilMs: int = 0
 
 
 class SubscribedSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a plan: who has a segment, and who is to have it once that one has let go. `left`: messages of it that were
-    not acknowledged."""
+    """A segment of a plan: its present consumer, and the next one after the present one releases it. `left`: the number
+    of its unacknowledged messages."""
 
     segmentId: int
     consumerName: str | None = None
     nextConsumerName: str | None = None
-    left: int | None = None  # none: a hold's, or its owner does not answer
+    left: int | None = None  # None for a hold, or if the segment's owner does not answer
 
 
 class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Who reads what of a subscription. `remembered`: who had a segment last and gets it back if it returns in time.
-    A queue has no plan: its consumers and segments are as the owners of these see them, and all of them are read at
-    once. `undecided`: carried over from a plain topic, the first consumer says of which type it is."""
+    """The assignments of a subscription. `remembered`: the last consumer of a segment, which gets it back if it returns
+    in time. A queue has no plan: its consumers and segments are those that the segments' owners report, and all are
+    read together. `undecided`: carried over from a plain topic; its first consumer decides its type."""
 
     subscription: str
     type: str
@@ -96,13 +96,13 @@ class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SubscribedSegment] = []
     remembered: list[SubscribedSegment] = []
     undecided: bool = False
-    leftMessages: dict[str, int] | None = None  # not acknowledged, by segment; one whose owner is silent is left out
+    leftMessages: dict[str, int] | None = None  # unacknowledged, by segment; without segments whose owner is silent
 
 
 class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """`lag`: messages that were not acknowledged, of a hold or a group messages that it has not read; none: an owner
-    does not answer. `lagOldestMs`, `lagAgeS`: publish time and age of the oldest of them; 0: there is none.
-    `undecided`: carried over from a plain topic, the first consumer says of which type it is."""
+    """`lag`: the unacknowledged messages, for a hold or a group the unread messages; None if an owner does not answer.
+    `lagOldestMs`, `lagAgeS`: publish time and age of the oldest of them; 0 without one. `undecided`: carried over from
+    a plain topic; its first consumer decides its type."""
 
     consumerCount: int
     type: str = ""
@@ -123,8 +123,8 @@ class ScalableTopicStats(msgspec.Struct, frozen=True, kw_only=True):
     sealedSegments: int
     segments: dict[str, SegmentStats]
     subscriptions: dict[str, ScalableSubscriptionStats]
-    routing: str | None = None  # which half of the hash routes; none: the first producer decides
-    term: int = 0  # how often a controller took over
+    routing: str | None = None  # the half of the hash that routes; None: the first producer decides
+    term: int = 0  # the number of controller changes
     controller: str | None = None  # the broker that leads
 
 
@@ -134,7 +134,7 @@ class OperationStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """A split or a merge. `error`: why it was taken back."""
+    """A split or a merge. `error`: the reason why it was reverted."""
 
     op: str
     kind: str
@@ -148,7 +148,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MigratedSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the layout that a migration makes: a plain topic, sealed, or a new segment that follows all of them."""
+    """A segment of the layout after a migration: a sealed plain topic, or a new segment after all of them."""
 
     segmentId: int
     hashRange: HashRange
@@ -157,14 +157,14 @@ class MigratedSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CarriedSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """`type` none: nobody is attached now, and the first consumer after the migration decides."""
+    """`type` None: it has no consumers now, and the first consumer after the migration decides."""
 
     subscription: str
     type: str | None = None
 
 
 class PlainTopicClient(msgspec.Struct, frozen=True, kw_only=True):
-    """`subscription` none: a producer. `follows`: it goes on when the topic is migrated."""
+    """`subscription` None: a producer. `follows`: it continues when the topic is migrated."""
 
     name: str
     address: str
@@ -174,7 +174,7 @@ class PlainTopicClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MigrationPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a migration of a plain topic would find and make. `forceNeeded`: clients would be left behind."""
+    """A preview of the migration of a plain topic. `forceNeeded`: it would disconnect clients."""
 
     topics: list[str]
     segments: list[MigratedSegment]

@@ -1,4 +1,4 @@
-"""Sinks of staged publishing, as REST shows them: what is committed, what is on its way, and why it does not get on."""
+"""Documents of staged-publishing sinks: committed batches, batches being published, and the reason of a delay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class PublishingStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that was chosen, and how much of it is in the topic at least."""
+    """A chosen stage, and the number of its messages that are at least in the topic."""
 
     stage: int
     batch: int
@@ -15,8 +15,8 @@ class PublishingStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`lastBatch` -1: none was committed yet. `openStages` are written or wait for their commit. `trouble`: why its
-    publishing waits, as far as the broker that was asked tried it."""
+    """`lastBatch` -1: no batch was committed yet. `openStages` are being written or wait for their commit. `trouble`:
+    the reason why publishing waits, from the answering broker's own attempts."""
 
     sink: str
     topic: str

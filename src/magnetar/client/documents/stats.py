@@ -1,7 +1,7 @@
 """Statistics of topics as REST shows them, field by field as Pulsar's tools read them.
 
-What this version does not measure stands here with the value Pulsar gives to "nothing": dashboards and tools find every
-field they look for.
+Values that this version does not measure have Pulsar's value for "nothing", so that dashboards and tools find every
+field.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class MessageId(msgspec.Struct, frozen=True):
 
 
 class ResetCursor(msgspec.Struct, frozen=True):
-    """Where a subscription starts or goes to. `excluded`: behind that message rather than at it."""
+    """The position where a subscription starts or moves to. `excluded`: after that message."""
 
     ledgerId: int = -1
     entryId: int = -1
@@ -34,8 +34,8 @@ class ResetCursor(msgspec.Struct, frozen=True):
 
 
 class TopicSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A topic in a list. `segments`: active ones of a scalable topic; none of any other. `messages` and `bytes`: stored
-    now; none where the broker that was asked does not know."""
+    """A topic in a list. `segments`: the active ones of a scalable topic, else None. `messages` and `bytes`: stored
+    now; None if the answering broker does not know."""
 
     topic: str
     segments: int | None = None

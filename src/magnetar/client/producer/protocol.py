@@ -37,7 +37,7 @@ class TopicPublisher(Protocol):
         ...
 
     def add_sheaf(self, sheaf: PrebuiltBatch) -> bool:
-        """As `add`, for a prebuilt batch. False: the batch is no longer valid, and no message was taken."""
+        """As `add`, for a prebuilt batch. False: the batch became invalid, and no message was taken."""
         ...
 
     def add_sheaves(self, sheaves: Sequence[PrebuiltBatch]) -> bool:

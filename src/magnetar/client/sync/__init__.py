@@ -1,8 +1,8 @@
-"""The blocking client: thin faces over the asyncio client, which runs on one loop thread of the process.
+"""The blocking client: thin wrappers of the asyncio client, which runs on one loop thread of the process.
 
-Every call crosses to that thread and waits there; messages to be sent and acknowledgements cross many at a time. The
-faces may be used from any thread, but not from callbacks, which run on the loop. After a fork each face is made again
-in the child, at its first use, from what it was made of; the parent's connections are not touched.
+Every call crosses to that thread and waits there; sent messages and acknowledgements cross in groups. The wrappers may
+be used from any thread, but not from callbacks, which run on the loop. After a fork the child recreates each wrapped
+object at its first use; it does not touch the parent's connections.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the blocking consumers share that acknowledge messages one by one: of plain topics, and queues.
+"""The shared part of blocking consumers that acknowledge messages one by one: of plain topics, and of queues.
 
-Messages and acknowledgements cross between threads and the loop many at a time (`crossing`); messages that were not
-handed out yet count as received. Which topics or segments there are, and what else can be asked, is for its subclasses.
+Messages and acknowledgements cross between threads and the loop in groups (`thread_bridge`); messages that were not
+handed out yet count as received. Subclasses add the topics or segments and further methods.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
     # Receiving
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; `NoMessage` if none came in time."""
+        """The next message; `NoMessage` if none arrives in time."""
         self._core()
         crossing = self._crossing
         try:
@@ -83,7 +83,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
         bytes_max: int = BATCH_BYTES_MAX,
         timeout_s: float = BATCH_WAIT_S,
     ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        """Messages until one of the bounds is reached; an empty list if none arrives in time."""
         self._core()
         found = self._crossing.take_batch(messages_max, bytes_max)
         if found:
@@ -102,7 +102,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
     # Acknowledging
 
     def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one is done. With `confirm` the broker's receipt is awaited."""
+        """Acknowledge one message. `confirm` awaits the broker's reply."""
         made = self._core()[1]
         if confirm or not isinstance(message, Message):
             self._run(lambda _: self._after_acks(made.acknowledge(message, confirm=confirm)))
@@ -114,13 +114,13 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
         self._crossing.acks.put(message)
 
     def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
-        """Not done: deliver it again, after a while."""
+        """Request redelivery, after the delay of `nack`."""
         self._run(lambda made: self._after_acks(made.negative_acknowledge(message)))
 
     def reconsume_later(
         self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Put it off through the retry topic. Needs `retry=True`."""
+        """Defer a message through the retry topic. Requires `retry=True`."""
         self._run(lambda made: made.reconsume_later(message, delay_s, properties=properties))
 
     def redeliver_unacknowledged(self) -> None:
@@ -134,7 +134,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
         where, made = self._core()
         where.call(made.resume)
 
-    # What it is
+    # Properties
 
     @property
     def subscription(self) -> str:
@@ -152,10 +152,10 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
     def closed(self) -> bool:
         return self._core()[1].closed
 
-    # Life
+    # Lifecycle
 
     def close(self) -> None:
-        """Send the acknowledgements that wait, and leave."""
+        """Send the waiting acknowledgements and close."""
         self._run(lambda made: self._after_acks(made.close()))
 
     def __enter__(self) -> Self:

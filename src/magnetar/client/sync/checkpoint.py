@@ -1,6 +1,5 @@
-"""The blocking checkpoint consumer: messages cross from the loop thread many at a time, and count as received when a
-thread has taken them, not before: a checkpoint covers what the application has.
-"""
+"""The blocking checkpoint consumer: messages cross from the loop thread in groups, and count as received only after a
+thread took them, so that a checkpoint covers the messages that the application has."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ T = TypeVar("T")
 
 @public("magnetar")
 class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Generic[T]):
-    """Made by `Client.checkpoint_consumer`. `for message in consumer` ends when the consumer is closed."""
+    """Created by `Client.checkpoint_consumer`. `for message in consumer` ends when the consumer is closed."""
 
     _shelf: CountedOutbox[Message[T]]
 
@@ -38,7 +37,7 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
     def receive_batch(
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
     ) -> list[Message[T]]:
-        """What is at hand, at most so many; one at least if any comes in time."""
+        """The available messages, up to the bound; at least one if any arrives in time."""
         try:
             first = self.receive(timeout_s)
         except NoMessage:
@@ -46,23 +45,23 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
         return [first, *self._shelf.take_some(messages_max - 1)]
 
     def checkpoint(self) -> Checkpoint:
-        """How far the application has received, in all its threads, at this moment."""
+        """The positions up to which the application has received, in all its threads, now."""
         return self._run(lambda made: self._checkpoint(made))
 
     def seek(self, to: StartAt) -> None:
-        """Go on elsewhere: what was received and not taken is dropped. If it fails nothing has changed."""
+        """Continue at another position: messages received and not taken are dropped. If it fails, nothing changes."""
         self._run(lambda made: made.seek(to))
 
     def lag(self) -> Lag:
-        """How many messages lie behind the positions of this consumer, or of its group, their bytes, and the publish
+        """The number of messages after the positions of this consumer, or of its group, their bytes, and the publish
         time and age of the oldest."""
         return self._run(lambda made: self._lag(made))
 
-    # What it is
+    # Properties
 
     @property
     def positions(self) -> dict[int, SegmentPosition]:
-        """The last message received of each segment."""
+        """The last received message of each segment."""
         where, made = self._core()
         return where.run(lambda: self._positions(made))
 
@@ -76,7 +75,7 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
 
     @property
     def segments(self) -> list[int]:
-        """The segments it reads at this moment."""
+        """The segments that it reads now."""
         return self._core()[1].segments
 
     @property
@@ -115,8 +114,8 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
 
 
 class _Threads:
-    """What they have taken is told before a reader is left, and what they have not is of no more use then: it comes
-    again, or it is of before a seek. A reader that is attached anew goes on behind what was put on the shelf.
+    """Reports messages that threads took before a reader is closed. Messages that no thread took are dropped then: they
+    are redelivered, or outdated by a seek. A reattached reader continues after the messages put on the shelf.
     """
 
     def __init__(self, shelf: CountedOutbox[Message[Any]], made: AsyncCheckpointConsumer[Any]) -> None:
@@ -131,7 +130,7 @@ class _Threads:
         self._consumer._handed(self._shelf.taken())
 
     def put_away(self, source: TopicConsumer, positions: set[tuple[int, int]] | None) -> None:
-        if source.skipping:  # its segment is another's now
+        if source.skipping:  # its segment is assigned to another reader now
             self._shelf.drop(lambda message: message._delivery.source is source)
             self._consumer._handed(self._shelf.taken())
 

@@ -1,4 +1,4 @@
-"""The blocking client: one per application, made of a service URL; threads share it, forked children renew it."""
+"""The blocking client: an application creates one for a service URL; threads share it, forked children recreate it."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ SyncListener = Callable[[Consumer[Any], Message[Any]], None]
 
 @public("magnetar")
 class Client:
-    """`with Client("pulsar://localhost:6650") as client: ...`. Safe to share between threads; nothing happens before
-    the first call.
+    """`with Client("pulsar://localhost:6650") as client: ...`. Safe to share between threads. Does no work before the
+    first call.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Client:
     def create_producer(
         self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
     ) -> Producer[Any]:
-        """A producer, attached to its broker. Of bytes, unless a schema is given."""
+        """A producer, attached to its broker. It sends bytes unless a schema is given."""
         return Producer(self, lambda client: client.create_producer(topic, schema=schema, **options))
 
     @overload
@@ -117,8 +117,8 @@ class Client:
         listener: SyncListener | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer[Any]:
-        """A consumer of one topic, of several, or of all that match a compiled pattern. A listener is called in a
-        thread of its own, one message after another, and may block.
+        """A consumer of one topic, of several topics, or of all topics that match a compiled pattern. A listener runs
+        in its own thread, one message after another, and may block.
         """
         check_call(listener, "listener")
         heard = None if listener is None else _Listening(listener)
@@ -148,8 +148,8 @@ class Client:
         schema: Schema[Any] = BYTES,
         **options: Unpack[StreamOptions],
     ) -> StreamConsumer[Any]:
-        """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
-        subscription share its segments. Of a `Namespace`: of all its scalable topics, now and later.
+        """A consumer of a scalable topic that keeps the order of every key across splits and merges. The consumers of
+        one subscription share its segments. With a `Namespace` it reads all scalable topics, present and future.
         """
         return StreamConsumer(
             self, lambda client: client.stream_consumer(topic, subscription, schema=schema, **options)
@@ -170,8 +170,8 @@ class Client:
         self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
         """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
-        acknowledges them one by one, however the topic is split and merged. Of a `Namespace`: of all its scalable
-        topics, now and later.
+        acknowledges them one by one, across splits and merges. With a `Namespace` it reads all scalable topics, present
+        and future.
         """
         return QueueConsumer(self, lambda client: client.queue_consumer(topic, subscription, schema=schema, **options))
 
@@ -209,10 +209,10 @@ class Client:
         on_gap: OnGap | None = None,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[Any]:
-        """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
-        checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
-        they were read end it with `DataLost`, or `on_gap` is told, which is called on the loop's thread: it must not
-        block. Members of a `group` share the segments and have one checkpoint.
+        """A reader of a whole scalable topic that keeps the order of every key across splits and merges. It starts at a
+        checkpoint that the application stores, at the earliest or latest message, or at a publish time. Messages that
+        were deleted before they were read end it with `DataLost`, or are reported to `on_gap`, which runs on the loop's
+        thread and must not block. Members of a `group` share the segments and one checkpoint.
         """
         return CheckpointConsumer(
             self,
@@ -238,7 +238,7 @@ class Client:
         schema: Schema[Any] = BYTES,
         **options: Unpack[ReaderOptions],
     ) -> Reader[Any]:
-        """A reader from behind `start` (from `start` itself: `start_inclusive`) on."""
+        """A reader that starts after `start`, or at `start` itself with `start_inclusive`."""
         return Reader(self, lambda client: client.create_reader(topic, start, schema=schema, **options))
 
     @overload
@@ -248,11 +248,11 @@ class Client:
     def create_table_view(self, topic: str, *, schema: Schema[T], subscription: str = ...) -> TableView[T]: ...
 
     def create_table_view(self, topic: str, *, schema: Schema[Any] = BYTES, subscription: str = "") -> TableView[Any]:
-        """The newest value of every key, complete as of now, and kept up to date."""
+        """The newest value of every key: complete when this call returns, then kept up to date."""
         return TableView(self, lambda client: client.create_table_view(topic, schema=schema, subscription=subscription))
 
     def partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
+        """The names of a topic's partitions, or the topic itself if it has no partitions. Does not create the topic."""
         where, client = self._core()
         return where.run(lambda: client.partitions(topic))
 
@@ -268,7 +268,7 @@ class Client:
         publish_times: bool = False,
         subscription: str = "",
     ) -> Plan:
-        """How far a scalable topic can be read, by segment; see `magnetar.aio.Client.plan`."""
+        """Plan how far a scalable topic is readable, by segment; see `magnetar.aio.Client.plan`."""
         where, client = self._core()
         return where.run(
             lambda: client.plan(
@@ -293,7 +293,7 @@ class Client:
         owner: str = "",
         incarnation: int = 0,
     ) -> Hold:
-        """Keep what lies behind some places; see `magnetar.aio.Client.hold`."""
+        """Keep the messages after given places; see `magnetar.aio.Client.hold`."""
         where, client = self._core()
         said = {"expires_s": expires_s, "incarnation": incarnation}
         return where.run(lambda: client.hold(topic, name, places, owner=owner, **said))
@@ -308,7 +308,7 @@ class Client:
         return f"<magnetar.Client {without_password(self.url)}, {state}>"
 
     def close(self) -> None:
-        """Close everything made from this client. In a forked child that never used it there is nothing to close."""
+        """Close every object created from this client. Does nothing in a forked child that never used it."""
         self.closed = True
         client = self._client
         if client is not None and portal() is self._portal:
@@ -328,7 +328,7 @@ class Client:
             portal().run(lambda: client.__aexit__(kind, error, trace))
 
     def _core(self) -> tuple[Portal, aio.Client]:
-        """The loop thread of this process and the asyncio client on it, made at the first use in this process."""
+        """The loop thread of this process and its asyncio client, created at the first use in this process."""
         here = portal()
         client = self._client
         if here is self._portal and client is not None:
@@ -336,7 +336,7 @@ class Client:
         return here, here.call(lambda: self._renewed(here))
 
     def _renewed(self, here: Portal) -> aio.Client:
-        """On the loop, so that two threads that come first together get the same client."""
+        """Runs on the loop, so that two threads with a simultaneous first use get the same client."""
         if self._client is None or self._portal is not here:
             _left.append((self._portal, self._client))
             self._client = aio.Client(self.url, **self._options)
@@ -346,7 +346,7 @@ class Client:
 
 
 class _Listening:
-    """Hands messages to a blocking listener in a thread of its own, in order."""
+    """Passes messages to a blocking listener in its own thread, in order."""
 
     def __init__(self, listener: SyncListener) -> None:
         self._listener = listener
@@ -359,7 +359,7 @@ class _Listening:
         consumer._core()[0].tell(self._wake)
 
     async def __call__(self, made: AsyncConsumer[Any], message: Message[Any]) -> None:
-        if not self._begun:  # a message that came before the caller of `subscribe` had its consumer
+        if not self._begun:  # the message arrived before `subscribe` returned the consumer
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future

@@ -1,4 +1,4 @@
-"""The blocking consumer, reader and table view: messages and acknowledgements cross between threads many at a time."""
+"""The blocking consumer, reader and table view: messages and acknowledgements cross between threads in groups."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 @public("magnetar")
 class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
-    """Made by `Client.subscribe`. `for message in consumer` ends when the topic was terminated and everything in it is
-    acknowledged, or when the consumer is closed. Messages cross from the loop thread many at a time; those that were
-    not handed out yet count as received.
+    """Created by `Client.subscribe`. `for message in consumer` ends when the topic was terminated and all its messages
+    are acknowledged, or when the consumer is closed. Messages cross from the loop thread in groups; those that were not
+    handed out yet count as received.
     """
 
     def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
+        """Acknowledge a message and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
         self._run(lambda made: self._after_acks(made.acknowledge_cumulative(message, confirm=confirm)))
 
-    # Moving about
+    # Positions
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
         self._run(lambda made: self._after_acks(made.seek(to, inclusive=inclusive)))
@@ -46,7 +46,7 @@ class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
         self._core()
         return bool(self._crossing.shelf) or self._run(lambda made: made.has_message_available())
 
-    # What it is
+    # Properties
 
     @property
     def topics(self) -> list[str]:
@@ -64,11 +64,11 @@ class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
     def reached_end(self) -> bool:
         return self._core()[1].reached_end
 
-    # Life
+    # Lifecycle
 
     def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers together: messages that are not acknowledged, their
-        bytes, and the publish time and age of the oldest."""
+        """The backlog of the subscription over all its consumers: the unacknowledged messages, their bytes, and the
+        publish time and age of the oldest."""
         found: Lag = self._run(lambda made: self._after_acks(made.lag()))
         return found
 
@@ -78,10 +78,10 @@ class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
 
 @public("magnetar")
 class Reader(PullingConsumer[AsyncReader[Any], T], Generic[T]):
-    """Made by `Client.create_reader`. `for message in reader` reads and then waits for more."""
+    """Created by `Client.create_reader`. `for message in reader` reads, and waits for new messages at the end."""
 
     def has_message_available(self) -> bool:
-        """Is there anything behind what was read last?"""
+        """Whether there is a message after the last one read."""
         self._core()
         return bool(self._shelf) or self._run(lambda made: made.has_message_available())
 
@@ -93,7 +93,7 @@ class Reader(PullingConsumer[AsyncReader[Any], T], Generic[T]):
         return self._run(lambda made: made.last_message_ids())
 
     def lag(self) -> Lag:
-        """How many messages the broker keeps for this reader, their bytes, and the age of the oldest."""
+        """The number of messages that the broker keeps for this reader, their bytes, and the age of the oldest."""
         return self._run(lambda made: made.lag())
 
     @property
@@ -107,7 +107,7 @@ class Reader(PullingConsumer[AsyncReader[Any], T], Generic[T]):
 
 @public("magnetar")
 class TableView(BlockingProxy[AsyncTableView[Any]], Mapping[str, T], Generic[T]):
-    """Made by `Client.create_table_view`. Reads as a mapping from key to value; it changes while you look."""
+    """Created by `Client.create_table_view`. A mapping from key to value that changes with its topic."""
 
     def __getitem__(self, key: str) -> T:
         value: T = self._core()[1][key]
@@ -123,7 +123,7 @@ class TableView(BlockingProxy[AsyncTableView[Any]], Mapping[str, T], Generic[T])
         self._core()[1].for_each(heard)
 
     def listen(self, heard: Callable[[str, T | None], None]) -> None:
-        """Called on the loop thread, where it must not block."""
+        """Call `heard` for every later change, on the loop thread, where it must not block."""
         where, made = self._core()
         where.call(lambda: made.listen(heard))
 

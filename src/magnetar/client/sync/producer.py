@@ -1,4 +1,4 @@
-"""The blocking producer: what is posted from any thread crosses to the loop many at a time, and in order."""
+"""The blocking producer: messages posted from any thread cross to the loop in groups, and in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Posted = tuple[bytes, MessageFields | None, Done | None]
 
 @public("magnetar")
 class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
-    """Made by `Client.create_producer`. `with` closes it, after everything sent is stored."""
+    """Created by `Client.create_producer`. `with` closes it after every sent message is stored."""
 
     _outgoing: _Outgoing
 
@@ -33,10 +33,10 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
         self._outgoing = _Outgoing(where, made)
 
     def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
-        """Send and wait until it is stored."""
+        """Send and wait until the message is stored."""
         where, made = self._core()
         if len(self._outgoing.box):
-            return where.run(lambda: self._behind(made, value, options))  # behind what was posted before
+            return where.run(lambda: self._behind(made, value, options))  # after the messages posted before
         try:
             stored: MessageId = where.ask(lambda ended: _send_now(made, value, ended, options))
         except Busy:
@@ -44,19 +44,19 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
         return stored
 
     def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
-        """Send, waiting for room only. `callback(message_id, error)` is called on the loop thread, where it must not
-        block; without one, `flush` raises if something went wrong.
+        """Send, and wait only for room in the memory limit. `callback(message_id, error)` runs on the loop thread,
+        where it must not block; without a callback, `flush` raises the first error.
         """
         made = self._core()[1]
         payload, fields = made._prepared(value, options)
         self._outgoing.box.put((payload, fields, callback))
 
     def flush(self) -> None:
-        """Until everything sent before is stored or has failed; raises the first failure nobody else heard of."""
+        """Wait until every earlier message is stored or has failed; raises the first error without a callback."""
         self._run(self._flush)
 
     def close(self, *, flush: bool = True) -> None:
-        """Wait until everything sent is stored, then leave. Without `flush` what is pending is given up."""
+        """Wait until every sent message is stored, then detach. Without `flush`, pending messages are given up."""
         self._run(lambda made: self._close(made, flush))
 
     @property
@@ -111,7 +111,7 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
 
 
 class _Outgoing:
-    """From the mailbox to the producer, in order: at once while there is room, else by a task that waits for it."""
+    """Moves messages from the mailbox to the producer, in order: immediately, or in a task that waits for room."""
 
     def __init__(self, where: Portal, made: AsyncProducer[Any]) -> None:
         self.box: LoopInbox[Posted] = LoopInbox(where, self._look, CLIENT_MAILBOX_MESSAGES_MAX)
@@ -119,7 +119,7 @@ class _Outgoing:
         self._waiting: asyncio.Task[None] | None = None
 
     async def emptied(self) -> None:
-        """Until everything put before is with the producer."""
+        """Wait until the producer has every message that was put before."""
         self._look()
         if self._waiting is not None:
             await asyncio.shield(self._waiting)
@@ -146,7 +146,7 @@ class _Outgoing:
             self._waiting = None
 
     def refuse(self, error: MagnetarError) -> None:
-        """What nobody will send any more."""
+        """Fail the messages that will not be sent."""
         while (item := self.box.take()) is not None:
             _refuse(item, error)
 

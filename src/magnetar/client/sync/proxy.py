@@ -1,6 +1,6 @@
-"""What all blocking faces share: an asyncio object on the loop thread, and how to make it again in a forked child.
+"""The shared part of all blocking wrappers: an asyncio object on the loop thread, recreated in a forked child.
 
-The parent's objects are kept there and never touched: their sockets belong to the parent.
+The child keeps the parent's objects and never touches them: their sockets belong to the parent.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from magnetar.runtime.portal import Portal, portal
 T = TypeVar("T")
 C = TypeVar("C")
 
-# What a child leaves alone after a fork: finalizers of the parent's sockets and loop must not run there.
+# A child keeps these after a fork: finalizers of the parent's sockets and loop must not run there.
 _left: list[Any] = []
 
 
 class ProxyState(Protocol):
-    """The blocking client, as its faces see it."""
+    """The blocking client, as its wrappers see it."""
 
     def _core(self) -> tuple[Portal, aio.Client]: ...
 
 
 class BlockingProxy(Generic[C]):
-    """`make(client)` makes the asyncio object. `_renewed` is called after it was made again."""
+    """`make(client)` creates the asyncio object. `_renewed` is called after it was recreated."""
 
     def __init__(self, client: ProxyState, make: Callable[[aio.Client], Coroutine[Any, Any, C]]) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class BlockingProxy(Generic[C]):
         self._core()
 
     def __repr__(self) -> str:
-        described = getattr(self._object, "_described", None)  # as it is: a look at it crosses to no other thread
+        described = getattr(self._object, "_described", None)  # read here, without crossing to the loop thread
         return f"<magnetar.{type(self).__name__} {'not attached yet' if described is None else described()}>"
 
     def _core(self) -> tuple[Portal, C]:
@@ -50,13 +50,13 @@ class BlockingProxy(Generic[C]):
         try:
             return where, where.run(lambda: self._renew(where, client))
         except Unreachable as error:
-            raise error.with_traceback(None) from None  # no broker: the user's line is what matters, not ours
+            raise error.with_traceback(None) from None  # show the user's line, not the internals
 
     def _renewed(self, where: Portal, made: C) -> None:
-        """For faces that keep more than the object: called on the loop, before anybody uses it."""
+        """For wrappers with more state: called on the loop, before the first use."""
 
     async def _renew(self, where: Portal, client: aio.Client) -> C:
-        """On the loop, one at a time: two threads that come first together get the same object."""
+        """Runs on the loop, one at a time: two threads with a simultaneous first use get the same object."""
         if self._renewing is None or self._renewing[0] is not where:
             self._renewing = (where, asyncio.Lock())
         async with self._renewing[1]:

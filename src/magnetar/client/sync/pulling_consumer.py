@@ -1,5 +1,5 @@
-"""What the blocking reader and stream consumer share: messages cross from the loop thread many at a time, and whoever
-waits asks for them. They count as received from then on.
+"""The shared part of the blocking reader and stream consumer: a waiting thread fetches messages from the loop thread in
+groups. They count as received from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from magnetar.runtime.thread_queues import PullOutbox
 
 
 class Taken(Protocol):
-    """The asyncio object that messages are taken from."""
+    """The asyncio object that supplies the messages."""
 
     def receive(self, timeout_s: float | None = None) -> Coroutine[Any, Any, Message[Any]]: ...
 
@@ -44,7 +44,7 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
         self._shelf = PullOutbox(where)
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; `NoMessage` if none came in time."""
+        """The next message; `NoMessage` if none arrives in time."""
         self._core()
         shelf = self._shelf
         message = waited(
@@ -76,7 +76,7 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
         return self._core()[1].connected
 
     def close(self) -> None:
-        """Send the acknowledgements that wait, and leave."""
+        """Send the waiting acknowledgements and close."""
         self._run(lambda made: made.close())
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The blocking queue consumer: threads share it, each message goes to one of them and is acknowledged by itself."""
+"""The blocking queue consumer: threads share it; each message goes to one thread and is acknowledged individually."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 @public("magnetar")
 class QueueConsumer(AckingConsumer[AsyncQueueConsumer[Any], T], Generic[T]):
-    """Made by `Client.queue_consumer`. `for message in consumer` ends when the consumer is closed. Messages cross from
-    the loop thread many at a time; those that were not handed out yet count as received.
+    """Created by `Client.queue_consumer`. `for message in consumer` ends when the consumer is closed. Messages cross
+    from the loop thread in groups; those that were not handed out yet count as received.
     """
 
     def seek(self, to: SeekTo) -> None:
         """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
-        checkpoint. What was received before and not taken is not handed out any more."""
+        checkpoint. Messages received before and not taken are discarded."""
         self._run(lambda made: self._after_acks(made.seek(to)))
 
     def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers and segments together: messages that are not
-        acknowledged, their bytes, and the publish time and age of the oldest."""
+        """The backlog of the subscription over all its consumers and segments: the unacknowledged messages, their
+        bytes, and the publish time and age of the oldest."""
         found: Lag = self._run(lambda made: self._after_acks(made.lag()))
         return found
 
@@ -43,17 +43,17 @@ class QueueConsumer(AckingConsumer[AsyncQueueConsumer[Any], T], Generic[T]):
 
     @property
     def segments(self) -> list[int]:
-        """The segments it is attached to, or about to be."""
+        """The attached or attaching segments."""
         return self._core()[1].segments
 
     @property
     def topics(self) -> list[str]:
-        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        """The topics that it reads or is about to read; for a namespace, those that exist now."""
         return self._core()[1].topics
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of its namespace that are not attached, and why: they are tried again."""
+        """Topics of its namespace that are not attached, and their errors: they are retried."""
         return self._core()[1].failing
 
     @property

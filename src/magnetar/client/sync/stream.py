@@ -1,7 +1,6 @@
-"""The blocking stream consumer: messages cross from the loop thread many at a time and count as received from then on.
-
-So they keep their turn among all that was received, and an acknowledgement of a later one covers them: threads of one
-consumer that acknowledge must agree on what is done.
+"""The blocking stream consumer: messages cross from the loop thread in groups and count as received from then on.
+So they keep their order among all received messages, and an acknowledgement of a later one covers them: threads of one
+consumer that acknowledge must coordinate.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ T = TypeVar("T")
 
 @public("magnetar")
 class StreamConsumer(PullingConsumer[AsyncStreamConsumer[Any], T], Generic[T]):
-    """Made by `Client.stream_consumer`. `for message in consumer` ends when the consumer is closed."""
+    """Created by `Client.stream_consumer`. `for message in consumer` ends when the consumer is closed."""
 
     def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
-        """This one and everything that was received before it, of whatever segment. With `confirm` the brokers'
-        receipts are awaited.
+        """Acknowledge a message and everything received before it, in all segments. `confirm` awaits the brokers'
+        replies.
         """
         self._run(lambda made: made.acknowledge_cumulative(message, confirm=confirm))
 
     def seek(self, to: SeekTo) -> None:
         """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
-        checkpoint. What was received before is not handed out any more, and to acknowledge such a message does nothing;
-        an id that was kept from before still says how far to acknowledge."""
+        checkpoint. Earlier received messages are discarded, and acknowledging them has no effect; an earlier stored id
+        still acknowledges up to its position."""
         self._run(lambda made: self._seek(made, to))
 
     def lag(self) -> Lag:
-        """How far the subscription is behind, of all its consumers and segments together: messages that are not
-        acknowledged, their bytes, and the publish time and age of the oldest."""
+        """The backlog of the subscription over all its consumers and segments: the unacknowledged messages, their
+        bytes, and the publish time and age of the oldest."""
         return self._run(lambda made: made.lag())
 
     async def _seek(self, made: AsyncStreamConsumer[Any], to: SeekTo) -> None:
-        """On the loop, where messages are put on the shelf: what came behind the seek stays there."""
+        """Runs on the loop, where messages are put on the shelf: messages that arrived after the seek stay there."""
         await made.seek(to)
         known, items = made._outstanding, self._shelf.items
-        for message in list(items):  # one by one where they are: what stays keeps its turn while threads take
+        for message in list(items):  # one by one in place: the rest keeps its order while threads take messages
             if message._stamp not in known:
-                with suppress(ValueError):  # taken meanwhile
+                with suppress(ValueError):  # a thread took it
                     items.remove(message)
 
     @property
@@ -66,7 +65,7 @@ class StreamConsumer(PullingConsumer[AsyncStreamConsumer[Any], T], Generic[T]):
 
     @property
     def segments(self) -> list[int]:
-        """The segments it reads at this moment."""
+        """The segments that it reads now."""
         return self._core()[1].segments
 
     @property
@@ -79,12 +78,12 @@ class StreamConsumer(PullingConsumer[AsyncStreamConsumer[Any], T], Generic[T]):
 
     @property
     def topics(self) -> list[str]:
-        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        """The topics that it reads or is about to read; for a namespace, those that exist now."""
         return self._core()[1].topics
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
-        """Topics of its namespace that are not attached, and why: they are tried again."""
+        """Topics of its namespace that are not attached, and their errors: they are retried."""
         return self._core()[1].failing
 
     @property

@@ -1,4 +1,4 @@
-"""How messages and acknowledgements of a blocking consumer cross between its threads and the loop: many at a time."""
+"""Moves messages and acknowledgements of a blocking consumer between its threads and the loop, in groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Received(Protocol):
-    """The asyncio consumer that messages are taken from and acknowledged to, one by one."""
+    """The asyncio consumer that supplies the messages and takes acknowledgements, one by one."""
 
     asked: ConsumerConfig
     receiver: ReceiveWaiters
@@ -28,21 +28,21 @@ class Received(Protocol):
     def receive(self, timeout_s: float | None = None) -> Coroutine[Any, Any, Message[Any]]: ...
 
     def _source_of(self, message: Message[Any]) -> TopicConsumer | None:
-        """Where it is acknowledged now; None: nowhere, it is done or comes again."""
+        """The consumer that acknowledges it now; None: the message is done or will be redelivered."""
         ...
 
 
 class ThreadBridge(Generic[T]):
-    """What crosses between threads and the loop for one consumer. Messages are put on the shelf when a thread waits for
-    them, or asks; acknowledgements wait in the mailbox for part of the time their group may wait anyway.
+    """The transfers between threads and the loop for one consumer. Messages are put on the shelf for a waiting thread;
+    acknowledgements wait in the mailbox for a part of the time that their group may wait.
     """
 
     def __init__(self, where: Portal, made: Received) -> None:
         asked = made.asked
         self._portal = where
         self._consumer = made
-        # The clock of a message with a deadline starts when it is handed out, and a lane without a queue asks for one
-        # message for each waiting receive: both one by one, by the loop.
+        # The timeout of a message starts when it is handed out, and a topic without a queue requests one message for
+        # each waiting receive: for both the loop hands out messages one by one.
         self._one_by_one = asked.ack_timeout_s > 0 or asked.queue_messages == 0
         self.shelf: ThreadOutbox[Message[T]] = ThreadOutbox(where, self._ready)
         self.acks: LoopInbox[Message[T]] = LoopInbox(
@@ -52,19 +52,19 @@ class ThreadBridge(Generic[T]):
             patience_s=0.0 if self._one_by_one else asked.ack_group_s / 2,
             hurry_items=asked.ack_group_max,
         )
-        self._used = False  # has a thread ever taken a message?
+        self._used = False  # whether a thread ever took a message
         made.receiver.serve(self)
 
     def fetch(self, timeout_s: float | None) -> None:
-        """What the loop has is put on the shelf, or its error raised. If another thread got it meanwhile this one waits
-        at the shelf too: on the loop it would not see what is put there.
+        """Put available messages on the shelf, or raise the error. If another thread took them, wait at the shelf: a
+        wait on the loop would not see messages put there.
         """
         self._used = True
         if self._one_by_one or (not self._portal.call(self._stock) and self._consumer.receiver.ended):
             self._portal.run(lambda: self._one(timeout_s))
 
     def take_batch(self, messages_max: int, bytes_max: int) -> list[Message[T]]:
-        """What is on the shelf until one of the bounds is reached."""
+        """The messages on the shelf until one of the bounds is reached."""
         found: list[Message[T]] = []
         size = 0
         while len(found) < messages_max and size < bytes_max and (taken := self.shelf.take_some(1)):
@@ -75,7 +75,7 @@ class ThreadBridge(Generic[T]):
     # On the loop
 
     def arrived(self) -> None:
-        """The first message is put on the shelf although nobody waits: whoever comes for it need not wake the loop."""
+        """Put the first message on the shelf without a waiting thread: the next thread need not wake the loop."""
         if self._one_by_one:
             return
         if self.shelf.waiting:
@@ -112,12 +112,12 @@ class ThreadBridge(Generic[T]):
 
     def _stock(self, messages_max: int = CLIENT_TAKEN_MESSAGES_MAX) -> int:
         if len(self.acks):
-            self.gather()  # on the way: it saves waking the loop for them
+            self.gather()  # deliver them now, which saves another wake-up of the loop
         found = self._consumer.receiver.take_some(messages_max)
         if found:
             self.shelf.put(found)
         return len(found)
 
     async def _one(self, timeout_s: float | None) -> None:
-        """What is taken is put at once: a thread interrupted while it waits loses nothing."""
+        """A taken message is put on the shelf immediately: a thread that is interrupted loses no message."""
         self.shelf.put([await self._consumer.receive(timeout_s)])

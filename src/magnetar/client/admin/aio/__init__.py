@@ -1,5 +1,5 @@
-"""The admin client that awaits: `exchange` carries requests, the other files are one resource each.
+"""The asyncio admin client: `transport` carries requests, each other file is one resource.
 
-Nothing here decides what an answer means (that is `error_codes`) or keeps anything but open connections. `sync` is made
-from these files: they use nothing that has no blocking twin, and trust the server with nothing but its status.
+These files do not interpret errors (`errors` does) and store nothing but open connections. `sync` is generated from
+them, so they use nothing without a blocking equivalent. They trust only the status of a server's answer.
 """

@@ -1,4 +1,4 @@
-"""Brokers over REST: who they are, whether they work, how they are configured, what they measure."""
+"""Brokers over REST: names, health, configuration, metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Brokers:
         self._exchange = exchange
 
     async def names(self, cluster: str | None = None) -> Names:
-        """Of one cluster, or of the one asked."""
+        """The brokers of one cluster; by default of the server's cluster."""
         tail = "" if cluster is None else f"/{paths.part(cluster)}"
         return await self._exchange.read(f"{_ROOT}{tail}", Names)
 
@@ -31,12 +31,12 @@ class Brokers:
         return await self._exchange.read(f"{_ROOT}/leaderBroker", LeaderBroker)
 
     async def owned_namespaces(self, cluster: str, broker: str) -> dict[str, OwnedNamespace]:
-        """The bundles a broker serves."""
+        """The bundles that a broker serves."""
         path = f"{_ROOT}/{paths.part(cluster)}/{paths.part(broker)}/ownedNamespaces"
         return await self._exchange.read(path, dict[str, OwnedNamespace])
 
     async def connections(self) -> Connections:
-        """The clients of the broker that is asked, the oldest connection first. Magnetar only."""
+        """The clients of the broker that answers, the oldest connection first. Magnetar only."""
         return await self._exchange.read(f"{_ROOT}/connections", Connections)
 
     async def version(self) -> str:
@@ -45,47 +45,47 @@ class Brokers:
     async def internal_configuration(self) -> InternalConfiguration:
         return await self._exchange.read(f"{_ROOT}/internal-configuration", InternalConfiguration)
 
-    # Probes: each raises NotReady with the reason where the answer is no
+    # Probes: each raises NotReady with the reason if the probe fails
 
     async def live(self) -> None:
         """Whether the process is alive. Magnetar only."""
         await self._exchange.text("/livez")
 
     async def ready(self) -> None:
-        """Whether clients may come."""
+        """Whether the broker accepts clients."""
         await self._exchange.text(f"{_ROOT}/ready")
 
     async def ready_for_balancers(self, path: str = "/readyz") -> None:
-        """The same under the names load balancers know: /readyz (Magnetar only) and /status.html."""
+        """The same under the paths of load balancers: /readyz (Magnetar only) and /status.html."""
         await self._exchange.text(path)
 
     async def healthy(self, broker: str | None = None) -> None:
-        """Whether the broker works, through to its metadata."""
+        """Whether the broker works, including its metadata store."""
         await self._exchange.text(f"{_ROOT}/health", {"brokerId": broker})
 
     # Settings
 
     async def dynamic_settings(self) -> Names:
-        """The names of those that may be changed while running."""
+        """The names of the settings that can be changed at run time."""
         return await self._exchange.read(f"{_ROOT}/configuration", Names)
 
     async def changed_settings(self) -> dict[str, str]:
-        """What was changed while running."""
+        """The settings that were changed at run time."""
         return await self._exchange.read(f"{_ROOT}/configuration/values", dict[str, str])
 
     async def settings(self) -> dict[str, str | None]:
-        """Every setting as it holds now."""
+        """Every setting with its present value."""
         return await self._exchange.read(f"{_ROOT}/configuration/runtime", dict[str, str | None])
 
     async def change_setting(self, name: str, value: str) -> None:
-        """Of all brokers, at once, for good."""
+        """Change a setting of all brokers, immediately and permanently."""
         await self._exchange.send("POST", f"{_ROOT}/configuration/{paths.part(name)}/{paths.part(value)}")
 
     async def restore_setting(self, name: str) -> None:
-        """Take such a change back."""
+        """Undo such a change."""
         await self._exchange.send("DELETE", f"{_ROOT}/configuration/{paths.part(name)}")
 
-    # Everything at once
+    # Metrics and description
 
     async def metrics(self) -> str:
         """Prometheus text."""

@@ -1,4 +1,4 @@
-"""Tenants over REST: list, read, create, change, delete. What makes a good tenant is the server's to say."""
+"""Tenants over REST: list, read, create, change, delete. The server validates tenants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tenants:
     async def create(
         self, name: str, *, allowed_clusters: Names | None = None, admin_roles: Names | None = None
     ) -> None:
-        """Without `allowed_clusters` the tenant may use every cluster there is now."""
+        """Without `allowed_clusters` the tenant may use every present cluster."""
         if allowed_clusters is None:
             allowed_clusters = await self._exchange.read(f"{paths.ROOT}/clusters", Names)
         await self._exchange.send("PUT", paths.tenant(name), TenantInfo(admin_roles or [], allowed_clusters))
@@ -35,5 +35,5 @@ class Tenants:
         await self._exchange.send("POST", paths.tenant(name), info)
 
     async def delete(self, name: str, *, force: bool = False) -> None:
-        """With `force` its namespaces and all their topics go too, where the brokers allow that."""
+        """With `force`, also delete its namespaces and all their topics, if the brokers allow it."""
         await self._exchange.send("DELETE", paths.tenant(name), query={"force": force or None})

@@ -1,9 +1,9 @@
-"""One request and its answer, for all resources: retries, redirects, time limits, and errors of the tree.
+"""One request and its answer, for all resources: retries, redirects, timeouts and errors.
 
-Only calls that change nothing (GET) are sent again, and only when the broker is not there or not ready. A call that may
-have reached the broker and has no answer is `TimedOut` or `ConnectionLost`: it may have happened. Redirects to the
-broker that owns a topic are followed; the token goes along only to a broker that the first one lists, and never from
-https to http. Answers are bounded after they were inflated.
+Only calls that change nothing (GET) are retried, and only if the broker is unreachable or not ready. A call that may
+have reached the broker without an answer is `TimedOut` or `ConnectionLost`: the operation may have happened. Redirects
+to a topic's owner are followed. The token is sent only to brokers that the first one lists, and never from https to
+http. Answers are bounded by their decompressed size.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ class RestTransport:
         self._pid = 0
         self._closed = False
 
-    # What resources call
+    # Called by resources
 
     async def read(self, path: str, kind: type[T], query: Mapping[str, object] | None = None) -> T:
         """GET a document."""
         return await self.ask("GET", path, kind, query=query)
 
     async def read_if_set(self, path: str, kind: type[T]) -> T | None:
-        """GET a document that may be nothing: an unset policy is an empty answer."""
+        """GET a document that may be absent: an unset policy has an empty answer."""
         answer = await self.call("GET", path)
         return decoded(answer, kind) if answer.body.strip() else None
 
     async def text(self, path: str, query: Mapping[str, object] | None = None) -> str:
-        """GET words."""
+        """GET text."""
         return (await self.call("GET", path, query=query)).body.decode(errors="replace")
 
     async def ask(
@@ -117,7 +117,7 @@ class RestTransport:
         if http is not None:
             await http.aclose()
 
-    # One try
+    # One attempt
 
     async def _once(self, method: str, path: str, content: bytes, query: Query) -> RestResponse:
         url = str(httpx2.URL(self.url + path, params=query) if query else self.url + path)
@@ -151,7 +151,7 @@ class RestTransport:
         call = f"{method} {path}"
         try:
             async with self._client().stream(method, url, content=content or None, headers=headers) as response:
-                if response.is_stream_consumed:  # read by the transport already
+                if response.is_stream_consumed:  # the transport has read it already
                     body = Body(call, "")
                     body.add(response.content)
                 else:
@@ -163,7 +163,7 @@ class RestTransport:
         return RestResponse(method, path, response.status_code, response.headers, body.whole(), took_s(response))
 
     async def _is_trusted(self, url: str) -> bool:
-        """Whether the token may go where a broker points: to itself, or to one that it lists as its like."""
+        """Whether the token may be sent to a redirect target: the same broker, or one that it lists."""
         if origin(url) == origin(self.url) or self._token is None:
             return True
         if self.url.startswith("https:") and not url.startswith("https:"):
@@ -175,7 +175,7 @@ class RestTransport:
             return False
 
     def _client(self) -> httpx2.AsyncClient:
-        """Made at the first use, and again in a forked child: sockets of the parent are not its own."""
+        """Created at the first use, and again in a forked child, which must not use its parent's sockets."""
         if self._closed:
             raise Closed("the admin client is closed")
         if self._http is None or self._pid != os.getpid():

@@ -1,9 +1,9 @@
-"""The admin client's front door: one attribute a resource.
+"""The entry point of the admin client: one attribute per resource.
 
     with Admin("http://localhost:8080") as admin:
         admin.topics.create("persistent://public/default/orders", partitions=4)
 
-Works against Magnetar and Apache Pulsar. Opens nothing before the first call.
+Works with Magnetar and Apache Pulsar. Opens no connection before the first call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ URL = "http://localhost:8080"
 
 @public("magnetar")
 class Admin:
-    """`token` is sent as a bearer token; `timeout_s` holds for each answer; `on_answer` sees them as they came."""
+    """`token` is sent as a bearer token; `timeout_s` limits each answer; `on_answer` receives each raw answer."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Admin:
     def call(
         self, method: str, path: str, body: Any = NOTHING, *, query: Mapping[str, object] | None = None
     ) -> RestResponse:
-        """Any request below the URL, with the same errors, for what has no method here."""
+        """Send any request below the URL, with the same errors, for calls without a method here."""
         return self._exchange.call(method, path, body, query=query)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Brokers over REST: who they are, whether they work, how they are configured, what they measure."""
+"""Brokers over REST: names, health, configuration, metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Brokers:
         self._exchange = exchange
 
     def names(self, cluster: str | None = None) -> Names:
-        """Of one cluster, or of the one asked."""
+        """The brokers of one cluster; by default of the server's cluster."""
         tail = "" if cluster is None else f"/{paths.part(cluster)}"
         return self._exchange.read(f"{_ROOT}{tail}", Names)
 
@@ -31,12 +31,12 @@ class Brokers:
         return self._exchange.read(f"{_ROOT}/leaderBroker", LeaderBroker)
 
     def owned_namespaces(self, cluster: str, broker: str) -> dict[str, OwnedNamespace]:
-        """The bundles a broker serves."""
+        """The bundles that a broker serves."""
         path = f"{_ROOT}/{paths.part(cluster)}/{paths.part(broker)}/ownedNamespaces"
         return self._exchange.read(path, dict[str, OwnedNamespace])
 
     def connections(self) -> Connections:
-        """The clients of the broker that is asked, the oldest connection first. Magnetar only."""
+        """The clients of the broker that answers, the oldest connection first. Magnetar only."""
         return self._exchange.read(f"{_ROOT}/connections", Connections)
 
     def version(self) -> str:
@@ -45,47 +45,47 @@ class Brokers:
     def internal_configuration(self) -> InternalConfiguration:
         return self._exchange.read(f"{_ROOT}/internal-configuration", InternalConfiguration)
 
-    # Probes: each raises NotReady with the reason where the answer is no
+    # Probes: each raises NotReady with the reason if the probe fails
 
     def live(self) -> None:
         """Whether the process is alive. Magnetar only."""
         self._exchange.text("/livez")
 
     def ready(self) -> None:
-        """Whether clients may come."""
+        """Whether the broker accepts clients."""
         self._exchange.text(f"{_ROOT}/ready")
 
     def ready_for_balancers(self, path: str = "/readyz") -> None:
-        """The same under the names load balancers know: /readyz (Magnetar only) and /status.html."""
+        """The same under the paths of load balancers: /readyz (Magnetar only) and /status.html."""
         self._exchange.text(path)
 
     def healthy(self, broker: str | None = None) -> None:
-        """Whether the broker works, through to its metadata."""
+        """Whether the broker works, including its metadata store."""
         self._exchange.text(f"{_ROOT}/health", {"brokerId": broker})
 
     # Settings
 
     def dynamic_settings(self) -> Names:
-        """The names of those that may be changed while running."""
+        """The names of the settings that can be changed at run time."""
         return self._exchange.read(f"{_ROOT}/configuration", Names)
 
     def changed_settings(self) -> dict[str, str]:
-        """What was changed while running."""
+        """The settings that were changed at run time."""
         return self._exchange.read(f"{_ROOT}/configuration/values", dict[str, str])
 
     def settings(self) -> dict[str, str | None]:
-        """Every setting as it holds now."""
+        """Every setting with its present value."""
         return self._exchange.read(f"{_ROOT}/configuration/runtime", dict[str, str | None])
 
     def change_setting(self, name: str, value: str) -> None:
-        """Of all brokers, at once, for good."""
+        """Change a setting of all brokers, immediately and permanently."""
         self._exchange.send("POST", f"{_ROOT}/configuration/{paths.part(name)}/{paths.part(value)}")
 
     def restore_setting(self, name: str) -> None:
-        """Take such a change back."""
+        """Undo such a change."""
         self._exchange.send("DELETE", f"{_ROOT}/configuration/{paths.part(name)}")
 
-    # Everything at once
+    # Metrics and description
 
     def metrics(self) -> str:
         """Prometheus text."""

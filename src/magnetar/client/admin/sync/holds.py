@@ -12,13 +12,13 @@ class Holds:
         self._exchange = exchange
 
     def list(self, name: str) -> dict[str, Hold]:
-        """By name."""
+        """The holds by name."""
         return self._exchange.read(f"{paths.scalable(name)}/holds", dict[str, Hold])
 
     def get(self, name: str, hold: str) -> Hold:
         return self._exchange.read(f"{paths.scalable(name)}/holds/{paths.part(hold)}", Hold)
 
     def delete(self, name: str, hold: str, *, force: bool = False) -> None:
-        """Nothing is kept for its reader any more. `Conflict`: a group reads by it; with `force` its members end."""
+        """Delete a hold, so that its messages may be deleted. `Conflict`: a group uses it; `force` ends its members."""
         path = f"{paths.scalable(name)}/holds/{paths.part(hold)}"
         self._exchange.send("DELETE", path, query={"force": force or None})

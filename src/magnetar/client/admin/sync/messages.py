@@ -1,4 +1,4 @@
-"""Single messages over REST, for people: the n-th of a backlog or of a topic, by id, by time. Nothing is acknowledged.
+"""Single messages over REST, for inspection: the n-th of a backlog or topic, by id, by time. Acknowledges nothing.
 
 The server counts entries; an entry that holds a batch answers with all its messages.
 """
@@ -23,7 +23,7 @@ class Messages:
         return self._messages(f"{paths.subscription(topic, subscription)}/position/{position}")
 
     def peek_segment(self, segment_topic: str, subscription: str, position: int = 1) -> list[PeekedMessage]:
-        """The same of one segment of a scalable topic, by the name of its topic. Magnetar only."""
+        """The same for one segment of a scalable topic, by the segment's topic name. Magnetar only."""
         return self._messages(f"{paths.segment_subscription(segment_topic, subscription)}/position/{position}")
 
     def examine(
@@ -34,11 +34,11 @@ class Messages:
         return self._messages(f"{paths.topic(topic)}/examinemessage", query)
 
     def get(self, topic: str, message_id: MessageId) -> list[PeekedMessage]:
-        """The entry that a message is in."""
+        """The entry that contains a message."""
         return self._messages(f"{paths.topic(topic)}/ledger/{message_id.ledgerId}/entry/{message_id.entryId}")
 
     def id_at(self, topic: str, publish_time_ms: int) -> MessageId:
-        """The first message published then or later."""
+        """The first message published at or after a time."""
         return self._exchange.read(f"{paths.topic(topic)}/messageid/{publish_time_ms}", MessageId)
 
     def _messages(self, path: str, query: Mapping[str, object] | None = None) -> list[PeekedMessage]:

@@ -30,18 +30,18 @@ class Namespaces:
         self._exchange.send("PUT", paths.namespace(name), policies or Policies())
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """With `force` its topics go too, where the brokers allow that."""
+        """With `force`, also delete its topics, if the brokers allow it."""
         self._exchange.send("DELETE", paths.namespace(name), query={"force": force or None})
 
     def topics(self, name: str, mode: Mode = "PERSISTENT") -> Names:
-        """All at once, partitions one by one; `Topics.walk` reads page by page."""
+        """All topics in one answer, each partition separately; `Topics.walk` reads page by page."""
         return self._exchange.read(f"{paths.namespace(name)}/topics", Names, {"mode": mode})
 
     def bundles(self, name: str) -> Bundles:
         return self._exchange.read(f"{paths.namespace(name)}/bundles", Bundles)
 
     def unload(self, name: str, *, bundle: str | None = None) -> None:
-        """Every topic, or those of one bundle (`0x00000000_0x40000000`): clients look them up again."""
+        """Unload every topic, or those of one bundle (`0x00000000_0x40000000`): clients look them up again."""
         tail = "" if bundle is None else f"/{paths.part(bundle)}"
         self._exchange.send("PUT", f"{paths.namespace(name)}{tail}/unload")
 
@@ -51,7 +51,7 @@ class Namespaces:
         return self._exchange.read(paths.namespace(name), Policies)
 
     def policy(self, name: str, policy: Policy[T]) -> T | None:
-        """None: not set, the broker's own setting holds."""
+        """None: not set, so the broker's own setting applies."""
         return self._exchange.read_if_set(f"{paths.namespace(name)}/{policy.name}", policy.kind)
 
     def set_policy(self, name: str, policy: Settable[T], value: T) -> None:

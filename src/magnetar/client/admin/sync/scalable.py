@@ -32,10 +32,10 @@ class ScalableTopics:
     def __init__(self, exchange: RestTransport) -> None:
         self._exchange = exchange
 
-    # Life
+    # Topics
 
     def names(self, namespace: str, *, properties: dict[str, str] | None = None) -> Names:
-        """All of a namespace, or those that have these properties."""
+        """The scalable topics of a namespace, optionally only those with these properties."""
         filters = [f"{key}={value}" for key, value in (properties or {}).items()]
         return self._exchange.read(paths.scalable_topics(namespace), Names, {"property": filters or None})
 
@@ -48,11 +48,11 @@ class ScalableTopics:
         self._exchange.send("PUT", paths.scalable(name), properties or {}, query=query)
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """With `force`, also while it is used."""
+        """Delete a topic; with `force`, also while it is in use."""
         self._exchange.send("DELETE", paths.scalable(name), query={"force": force or None})
 
     def metadata(self, name: str) -> ScalableTopicMetadata:
-        """Its layout: all segments, active and sealed."""
+        """The layout: all segments, active and sealed."""
         return self._exchange.read(paths.scalable(name), ScalableTopicMetadata)
 
     def stats(self, name: str) -> ScalableTopicStats:
@@ -64,7 +64,7 @@ class ScalableTopics:
     # Retention
 
     def retention(self, name: str, *, applied: bool = False) -> Retention | None:
-        """Its own; with `applied` the one that holds, of the namespace or of the broker where it has none."""
+        """The topic's own retention; with `applied` the effective one, which may be the namespace's or the broker's."""
         query = {"applied": True} if applied else None
         answer = self._exchange.call("GET", f"{paths.scalable(name)}/retention", query=query)
         return decoded(answer, Retention) if answer.body.strip() else None
@@ -73,7 +73,7 @@ class ScalableTopics:
         self._exchange.send("POST", f"{paths.scalable(name)}/retention", retention)
 
     def remove_retention(self, name: str) -> None:
-        """The namespace's holds again."""
+        """Remove the topic's retention, so that the namespace's applies."""
         self._exchange.send("DELETE", f"{paths.scalable(name)}/retention")
 
     # Subscriptions
@@ -83,11 +83,11 @@ class ScalableTopics:
         return self._exchange.read(path, dict[str, ScalableSubscriptionStats])
 
     def subscription(self, name: str, subscription: str) -> SubscriptionPlan:
-        """Who reads what of a stream subscription, as the topic's controller sees it."""
+        """The assignments of a stream subscription, as the topic's controller has them."""
         return self._exchange.read(paths.scalable_subscription(name, subscription), SubscriptionPlan)
 
     def create_subscription(self, name: str, subscription: str, *, type: str = "STREAM", earliest: bool = True) -> None:
-        """On all segments; one that is there stays as it is. `type` is STREAM or QUEUE."""
+        """Create it on all segments; an existing one does not change. `type` is STREAM or QUEUE."""
         query = {"type": type, "position": None if earliest else "latest"}
         self._exchange.send("PUT", paths.scalable_subscription(name, subscription), query=query)
 
@@ -100,9 +100,9 @@ class ScalableTopics:
         subscription: str,
         to: Literal["earliest", "latest"] | int | Mapping[int, tuple[int, int]],
     ) -> None:
-        """On all segments, as one plan: nobody reads before all of it is done. `to` a time of publishing in
-        milliseconds since 1970, or places: the ledger and entry of the first message to come, by segment. What came
-        before those segments is skipped, what comes after them is read from its start, others stay where they are.
+        """Move it on all segments, as one plan: consumers read only after all of it is done. `to` is a publish time in
+        milliseconds since 1970, or places: the ledger and entry of the first message to deliver, by segment. Messages
+        before those segments are skipped, later segments are read from their start, other segments do not move.
         """
         path = f"{paths.scalable_subscription(name, subscription)}/seek"
         if isinstance(to, int):
@@ -114,7 +114,7 @@ class ScalableTopics:
             self._exchange.send("POST", path, places)
 
     def skip_all(self, name: str, subscription: str) -> None:
-        """Everything there is, on all segments, without consuming it."""
+        """Skip every message on all segments, without delivering it."""
         self._exchange.send("POST", f"{paths.scalable_subscription(name, subscription)}/skip-all")
 
     # Reshapes
@@ -129,9 +129,9 @@ class ScalableTopics:
         reason: str | None = None,
         wait: bool = True,
     ) -> Operation | None:
-        """In two halves, `at` the hash where the second child begins, or `into` that many. Answers when it is done;
-        without `wait` when it has begun, and `operation` tells the rest. A server that does not tell about operations
-        says nothing of it, and answers when it is done."""
+        """Split into two halves, with `at` the first hash of the second child, or into `into` children. Returns when it
+        is done; without `wait` when it has begun, and `operation` returns its progress. A server without support for
+        operations ignores `wait` and returns when it is done."""
         query: dict[str, object] = {"at": None if at is None else f"{at:04x}", "into": into, **_asked(reason, wait)}
         path = f"{paths.scalable(name)}/split/{segment}"
         return _told(self._exchange.call("POST", path, query=query))
@@ -139,7 +139,7 @@ class ScalableTopics:
     def merge(
         self, name: str, segments: Sequence[int], *, reason: str | None = None, wait: bool = True
     ) -> Operation | None:
-        """Neighbours become one segment; `wait` as in `split`. Apache Pulsar merges two at a time."""
+        """Merge neighbours into one segment; `wait` as in `split`. Apache Pulsar merges two at a time."""
         query = _asked(reason, wait)
         path = f"{paths.scalable(name)}/merge"
         if len(segments) == 2:
@@ -151,8 +151,8 @@ class ScalableTopics:
     def rebucket(
         self, name: str, segment: int, buckets: int, *, reason: str | None = None, wait: bool = True
     ) -> Operation | None:
-        """A segment of the same range follows, with so many entry buckets: as many stream consumers can read it
-        together. `wait` as in `split`."""
+        """Replace a segment by one of the same range with this number of entry buckets, so that as many stream
+        consumers can read it together. `wait` as in `split`."""
         query: dict[str, object] = {"bucketCount": buckets, **_asked(reason, wait)}
         path = f"{paths.scalable(name)}/rebucket/{segment}"
         return _told(self._exchange.call("POST", path, query=query))
@@ -160,23 +160,23 @@ class ScalableTopics:
     def migrate(
         self, name: str, *, force: bool = False, reason: str | None = None, wait: bool = True
     ) -> Operation | None:
-        """A plain or partitioned topic becomes a scalable one, in place, for good; `wait` as in `split`. Refused with
-        409 while clients that do not know scalable topics use it: `force` leaves them behind."""
+        """Turn a plain or partitioned topic into a scalable one, in place and permanently; `wait` as in `split`.
+        Refused with 409 while clients without support for scalable topics use it; `force` disconnects them."""
         query = {"force": force or None, **_asked(reason, wait)}
         return _told(self._exchange.call("POST", f"{paths.scalable(name)}/migrate", query=query))
 
     def migration(self, name: str) -> MigrationPreview:
-        """What `migrate` would find and make. Changes nothing. Apache Pulsar does not tell."""
+        """A preview of `migrate`. Changes nothing. Apache Pulsar does not support it."""
         return self._exchange.read(f"{paths.scalable(name)}/migrate", MigrationPreview)
 
     def operations(self, name: str) -> Operations:
-        """The reshape under way and those of the past, the newest first."""
+        """The present reshape and past ones, the newest first."""
         return self._exchange.read(f"{paths.scalable(name)}/operations", Operations)
 
     def operation(self, name: str, op: str) -> Operation:
         return self._exchange.read(f"{paths.scalable(name)}/operations/{paths.part(op)}", Operation)
 
-    # Segments: a controller makes, seals and deletes them; these see that it is so
+    # Segments: controllers create, seal and delete them; these methods are idempotent
 
     def create_segment(self, segment_topic: str) -> None:
         self._exchange.send("PUT", paths.segment(segment_topic), [])
@@ -194,7 +194,7 @@ class ScalableTopics:
         self._exchange.send("DELETE", paths.segment_subscription(segment_topic, subscription))
 
     def segment_backlog(self, segment_topic: str, subscription: str) -> int:
-        """Entries that the subscription has not acknowledged there."""
+        """The number of entries that the subscription has not acknowledged in the segment."""
         return self._exchange.read(f"{paths.segment_subscription(segment_topic, subscription)}/backlog", int)
 
 

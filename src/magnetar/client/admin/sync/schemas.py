@@ -1,4 +1,4 @@
-"""Schemas over REST: read, list, add, find, delete. A schema belongs to a topic's name, whatever its domain."""
+"""Schemas over REST: read, list, add, find, delete. A schema belongs to a topic's name, in every domain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Schemas:
         self._exchange = exchange
 
     def get(self, topic: str, version: int | None = None) -> SchemaInfo:
-        """The newest, or one version."""
+        """The newest schema, or one version."""
         tail = "" if version is None else f"/{version}"
         return self._exchange.read(f"{paths.schema(topic)}/schema{tail}", SchemaInfo)
 
@@ -21,14 +21,14 @@ class Schemas:
         return found.getSchemaResponses
 
     def add(self, topic: str, schema: PostSchema) -> int:
-        """Its version."""
+        """Add a schema; returns its version."""
         return (self._exchange.ask("POST", f"{paths.schema(topic)}/schema", PostedSchema, schema)).version.version
 
     def find(self, topic: str, schema: PostSchema) -> int:
-        """The version that this schema has, -1 for none."""
+        """The version of this schema, -1 if it does not exist."""
         return (self._exchange.ask("POST", f"{paths.schema(topic)}/version", Version, schema)).version
 
     def delete(self, topic: str, *, force: bool = False) -> int:
-        """The version that stands for the deletion, -1 where there was nothing."""
+        """Delete the schema; returns the version of the deletion, -1 if there was no schema."""
         path, query = f"{paths.schema(topic)}/schema", {"force": force or None}
         return (self._exchange.ask("DELETE", path, Version, query=query)).version

@@ -1,4 +1,4 @@
-"""Sinks of staged publishing over REST: list, show, delete. Whoever writes to them makes them (`client.stages`)."""
+"""Sinks of staged publishing over REST: list, show, delete. Their writers create them (`client.staged_sink`)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Sinks:
         self._exchange = exchange
 
     def list(self, namespace: str) -> Found:
-        """Those that write to topics of a namespace."""
+        """The sinks that write to topics of a namespace."""
         return self._exchange.read(paths.sinks(namespace), Found)
 
     def get(self, topic: str, name: str) -> SinkStatus:
         return self._exchange.read(paths.sink(full_name(topic), name), SinkStatus)
 
     def delete(self, topic: str, name: str) -> None:
-        """With all its stages. What was committed and is not published yet is lost."""
+        """Delete a sink with all its stages. Committed batches that are not published yet are lost."""
         self._exchange.send("DELETE", paths.sink(full_name(topic), name))

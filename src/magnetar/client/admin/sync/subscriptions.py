@@ -1,5 +1,5 @@
-"""Subscriptions over REST: list, create, delete, move, clear. Of a partitioned topic: those of all its partitions,
-except where the server says that a message is in one partition only.
+"""Subscriptions over REST: list, create, delete, move, clear. For a partitioned topic these apply to all partitions,
+except where the server supports a message of one partition only.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ class Subscriptions:
         return self.names(topic)
 
     def create(self, topic: str, name: str, start: Start = "latest") -> None:
-        """Its first message is the one at `start`, or whatever comes next."""
+        """Its first message is the one at `start`; with "latest", the next published message."""
         self._exchange.send("PUT", paths.subscription(topic, name), _cursor(start))
 
     def delete(self, topic: str, name: str, *, force: bool = False) -> None:
-        """With `force`, also while consumers use it."""
+        """Delete it; with `force`, also while consumers use it."""
         self._exchange.send("DELETE", paths.subscription(topic, name), query={"force": force or None})
 
-    # Moving: its consumers are sent away and come back
+    # Moving: its consumers are disconnected and reconnect
 
     def seek(self, topic: str, name: str, to: Start, *, excluded: bool = False) -> None:
-        """To a message, or behind it. One topic or partition, not a partitioned one."""
+        """Move to a message, or with `excluded` after it. One topic or partition, not a partitioned topic."""
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/resetcursor", _cursor(to, excluded))
 
     def seek_to_time(self, topic: str, name: str, publish_time_ms: int) -> None:
-        """To the first message published then or later."""
+        """Move to the first message published at or after a time."""
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/resetcursor/{publish_time_ms}")
 
-    # Clearing: acknowledged without being received
+    # Clearing: messages are acknowledged without being received
 
     def skip(self, topic: str, name: str, entries: int) -> None:
-        """The next ones. Pulsar counts entries here: a batch is one."""
+        """Skip the next entries. Pulsar counts entries here: a batch is one."""
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/skip/{entries}")
 
     def clear(self, topic: str, name: str) -> None:
-        """All there is."""
+        """Skip every message."""
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/skip_all")
 
     def expire(self, topic: str, name: str, older_than_s: int) -> None:
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/expireMessages/{older_than_s}")
 
     def expire_to(self, topic: str, name: str, to: MessageId, *, excluded: bool = False) -> None:
-        """Everything up to a message."""
+        """Skip everything up to a message."""
         self._exchange.send("POST", f"{paths.subscription(topic, name)}/expireMessages", _cursor(to, excluded))
 
     def expire_all(self, topic: str, older_than_s: int) -> None:
-        """What is older, for every subscription of the topic."""
+        """Skip older messages, for every subscription of the topic."""
         self._exchange.send("POST", f"{paths.topic(topic)}/all_subscription/expireMessages/{older_than_s}")
 
     # Properties
@@ -71,7 +71,7 @@ class Subscriptions:
         return self._exchange.read(f"{paths.subscription(topic, name)}/properties", dict[str, str])
 
     def set_properties(self, topic: str, name: str, properties: dict[str, str]) -> None:
-        """All of them: what is not given is gone."""
+        """Replace all properties: omitted ones are removed."""
         self._exchange.send("PUT", f"{paths.subscription(topic, name)}/properties", properties)
 
 

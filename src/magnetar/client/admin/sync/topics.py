@@ -1,4 +1,5 @@
-"""Topics over REST: list, create, delete, partitions, statistics, life. Names are whole or short, as in the client."""
+"""Topics over REST: list, create, delete, unload, partitions, statistics. Names are whole or short, as in the
+client."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class Topics:
     # Listing
 
     def names(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
-        """All at once, partitions one by one."""
+        """All topics in one answer, each partition separately."""
         return self._exchange.read(paths.topics(namespace, domain), Names, {"bundle": bundle})
 
     def list(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
@@ -39,19 +40,20 @@ class Topics:
         after: str | None = None,
         page: int = TOPICS_PAGE_MAX,
     ) -> Iterator[str]:
-        """The same page by page, so that neither side holds all. A server that knows no pages sends all at once."""
+        """The same page by page, so that neither side stores all. A server without paging sends all in one answer."""
         path, last_page = paths.topics(namespace, domain), [""]
         while True:
             names = self._exchange.read(path, Names, {"limit": page, "after": after})
             if names[:1] == last_page[:1]:
-                return  # it does not know `after` and begins anew
+                return  # the server ignores `after` and starts from the first topic
             yield from names
             if len(names) != page:
                 return
             last_page, after = names, names[-1]
 
     def summaries(self, namespace: str, *, after: str | None = None, limit: int | None = None) -> Summaries:
-        """Topics with how much each holds, one page: persistent ones, then scalable ones. Magnetar only."""
+        """Topics with their number of messages and bytes, one page: persistent ones, then scalable ones. Magnetar
+        only."""
         path = f"{paths.namespace(namespace)}/topicSummaries"
         return self._exchange.read(path, Summaries, query={"after": after, "limit": limit})
 
@@ -59,14 +61,14 @@ class Topics:
         return self._exchange.read(f"{paths.topics(namespace, domain)}/partitioned", Names)
 
     def names_in_bundle(self, namespace: str, bundle: str) -> Names:
-        """The non-persistent topics of one bundle that are loaded."""
+        """The loaded non-persistent topics of one bundle."""
         path = f"{paths.topics(namespace, 'non-persistent')}/{paths.part(bundle)}"
         return self._exchange.read(path, Names)
 
-    # Life
+    # Lifecycle
 
     def create(self, name: str, *, partitions: int | None = None, properties: dict[str, str] | None = None) -> None:
-        """With `partitions`, a partitioned topic."""
+        """Create a topic; with `partitions`, a partitioned one."""
         path = paths.topic(name)
         if partitions is None:
             self._exchange.send("PUT", path, properties or {})
@@ -76,49 +78,50 @@ class Topics:
             self._exchange.send("PUT", f"{path}/partitions", PartitionedTopicMetadata(partitions, None, properties))
 
     def delete(self, name: str, *, partitioned: bool = False, force: bool = False) -> None:
-        """With `force`, also while it is used. A partitioned topic must be said to be one: all its partitions go."""
+        """With `force`, also while it is in use. `partitioned` is required for a partitioned topic: it deletes all
+        partitions."""
         tail = "/partitions" if partitioned else ""
         self._exchange.send("DELETE", f"{paths.topic(name)}{tail}", query={"force": force or None})
 
     def unload(self, name: str) -> None:
-        """Its clients look it up again."""
+        """Unload it from its broker; clients look it up again."""
         self._exchange.send("PUT", f"{paths.topic(name)}/unload")
 
     def terminate(self, name: str) -> MessageId:
-        """No more messages, for ever. Answers the last one."""
+        """Accept no more messages, permanently. Returns the id of the last one."""
         return self._exchange.ask("POST", f"{paths.topic(name)}/terminate", MessageId)
 
     def terminate_partitions(self, name: str) -> dict[str, MessageId]:
         return self._exchange.ask("POST", f"{paths.topic(name)}/terminate/partitions", dict[str, MessageId])
 
     def trim(self, name: str) -> None:
-        """Drop what nobody needs any more."""
+        """Delete messages that no subscription and no retention needs."""
         self._exchange.send("POST", f"{paths.topic(name)}/trim")
 
     def lookup(self, name: str) -> LookupData:
-        """The broker that serves it."""
+        """The broker that serves the topic."""
         return self._exchange.read(paths.lookup(name), LookupData)
 
     def bundle(self, name: str) -> str:
-        """The bundle it is in."""
+        """The bundle of the topic."""
         return self._exchange.text(f"{paths.lookup(name)}/bundle")
 
     # Partitions
 
     def partitions(self, name: str, *, create: bool = False) -> PartitionedTopicMetadata:
-        """0 for a topic that is not partitioned. With `create`, as a client about to use it: it may be made by that."""
+        """0 for a topic that is not partitioned. `create` looks it up as a client does, which may create the topic."""
         query = {"checkAllowAutoCreation": create or None}
         return self._exchange.read(f"{paths.topic(name)}/partitions", PartitionedTopicMetadata, query)
 
     def grow(self, name: str, partitions: int) -> None:
-        """Give it more partitions; keys move with that."""
+        """Increase the number of partitions; keys then move between partitions."""
         self._exchange.send("POST", f"{paths.topic(name)}/partitions", partitions)
 
     def create_missing_partitions(self, name: str) -> None:
-        """Finish an interrupted creation."""
+        """Complete an interrupted creation."""
         self._exchange.send("POST", f"{paths.topic(name)}/createMissedPartitions")
 
-    # What is in it
+    # Statistics
 
     def stats(self, name: str) -> TopicStats:
         return self._exchange.read(f"{paths.topic(name)}/stats", TopicStats)
@@ -137,14 +140,14 @@ class Topics:
         return self._exchange.read(f"{paths.topic(name)}/lastMessageId", MessageId)
 
     def backlog_bytes(self, name: str, behind: MessageId) -> int:
-        """Stored behind a message."""
+        """The number of bytes stored after a message."""
         body = ResetCursor(behind.ledgerId, behind.entryId, behind.partitionIndex, behind.batchIndex)
         return self._exchange.ask("PUT", f"{paths.topic(name)}/backlogSize", int, body)
 
     # Retention
 
     def retention(self, persistent_topic: str, *, applied: bool = False) -> Retention | None:
-        """Its own; with `applied` the one that holds, of the namespace or of the broker where it has none."""
+        """The topic's own retention; with `applied` the effective one, which may be the namespace's or the broker's."""
         query = {"applied": True} if applied else None
         answer = self._exchange.call("GET", f"{paths.topic(persistent_topic)}/retention", query=query)
         return decoded(answer, Retention) if answer.body.strip() else None
@@ -153,7 +156,7 @@ class Topics:
         self._exchange.send("POST", f"{paths.topic(persistent_topic)}/retention", retention)
 
     def remove_retention(self, persistent_topic: str) -> None:
-        """The namespace's holds again."""
+        """Remove the topic's retention, so that the namespace's applies."""
         self._exchange.send("DELETE", f"{paths.topic(persistent_topic)}/retention")
 
     # Properties

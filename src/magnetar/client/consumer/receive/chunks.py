@@ -2,7 +2,7 @@
 
 Pure decisions. Chunks of one message share a uuid and arrive in order; chunks of different messages may be interleaved.
 A redelivered chunk counts once. If a producer resends a message, assembly restarts, and the positions of both copies
-belong to it, so that one acknowledgement covers them. A message that begins while there is no room is deferred: its
+belong to it, so that one acknowledgement covers them. A message that begins without room is deferred: its
 positions are kept, its bytes are not. When its last chunk arrives, it is requested again, before later messages (H-R2).
 A message larger than the whole bound is assembled alone. A message with a gap, or one that is too old, is dropped: its
 positions are returned.

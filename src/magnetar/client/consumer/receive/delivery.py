@@ -217,7 +217,7 @@ class DeliveryHandler:
         self._deliver([Message(data, delivery)], 1)
 
     def _defer(self, delivery: Delivery) -> None:
-        """There is no room for its message: it stays in the backlog and is requested after its last chunk (H-R2). A
+        """Its message does not fit now: it stays in the backlog and is requested after its last chunk (H-R2). A
         reader has no backlog at the broker: it ends, and another one continues from its position. Consumers that share
         by key would receive later messages of the key first, so such a consumer ends too, and the backlog stays."""
         part, metadata = self._part, delivery.metadata

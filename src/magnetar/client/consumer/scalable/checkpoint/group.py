@@ -73,7 +73,7 @@ class GroupMember:
         )
         self._group: dict[SegmentId, SegmentPosition] = {}  # the last known positions of the group
         self._mine: dict[SegmentId, SegmentPosition] = {}  # received here, of segments that are open here
-        self._floors: dict[SegmentId, SegmentPosition] = {}  # there are no messages up to here
+        self._floors: dict[SegmentId, SegmentPosition] = {}  # no messages exist up to here
         self._earliest: set[SegmentId] = set()  # segments that start at their earliest message
         self._heard: set[Loss] = set()
         self._revoked: set[SegmentId] = set()

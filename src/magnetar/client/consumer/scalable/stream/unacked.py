@@ -59,7 +59,7 @@ class Outstanding(Generic[Id]):
             del self._stamps[-1], self._ids[-1], self._highest[-1]
 
     def highest(self, stamp: int) -> Id | None:
-        """The highest id up to this stamp; None if there are no messages up to it."""
+        """The highest id up to this stamp; None without messages up to it."""
         end = bisect_right(self._stamps, stamp, self._head)
         return self._highest[end - 1] if end > self._head else None
 
