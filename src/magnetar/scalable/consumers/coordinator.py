@@ -36,7 +36,7 @@ from magnetar.scalable.consumers.stored_subscription import StoredSubscription
 from magnetar.scalable.leader.repeated_requests import Question, until_yes
 from magnetar.scalable.machines import assign, drain, sessions
 from magnetar.scalable.machines.assign import Assign
-from magnetar.scalable.record.subscription import Early, Hold, Subscription
+from magnetar.scalable.record.subscription import Early, Hold, Plan, Subscription
 
 if TYPE_CHECKING:
     from magnetar.scalable.leader import term
@@ -245,11 +245,17 @@ class Coordinator:
         )
 
     async def _planned(self, event: assign.Event) -> None:
-        self._assign, effects = assign.step(self._assign, event)
+        before = self._assign
+        self._assign, effects = assign.step(before, event)
         for effect in effects:
             match effect:
                 case assign.StorePlan(plan=plan):
-                    await self._kept.store(lambda one, plan=plan: replace(one, plan=plan))  # type: ignore[misc]
+                    known = event.latched if isinstance(event, assign.InputsChanged) else None
+                    await self._kept.store(partial(_planned_over, plan=plan, known=known))
+                    if self._kept.one.plan != plan:  # a seek has ended since: the plan is made once more
+                        self._assign = before
+                        await self._reassign()
+                        return
                 case assign.PushAssignment(consumer=consumer):
                     self._push(consumer)
         holds = self._assign.plan.holds
@@ -398,3 +404,8 @@ class Coordinator:
 
         if not self.closed and not self._term.owner.closed:
             self._term.spawn(guarded())
+
+
+def _planned_over(one: Subscription, plan: Plan, known: frozenset[SegmentId] | None) -> Subscription:
+    """A plan that was made for other latches than the stored ones is not stored: it would assign a latched segment."""
+    return replace(one, plan=plan) if known is None or known == frozenset(one.latched) else one
