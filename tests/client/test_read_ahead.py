@@ -103,6 +103,35 @@ def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server: Stand
     run(server, "many-reshapes", body, segments=2)
 
 
+@pytest.mark.parametrize("next_name", ["a", "b", "b after kill -9"])
+def test_acknowledgements_of_many_generations_outlive_a_consumer_that_closes(
+    server: Standalone, next_name: str
+) -> None:
+    """Those of each generation are applied when those before it are on disk. The close waits for them."""
+
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster, name="a")
+        for round in range(12):
+            await sent(cluster, round * 20, 20)
+            await cluster.reshape()
+        await sent(cluster, 240, 20)
+        found = await received(one, 260)
+        await one.acknowledge_cumulative(found[-1])
+        await one.close()
+        if "kill" in next_name:
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        other = await consumer(cluster, name=next_name[:1])
+        with pytest.raises(NoMessage):
+            await other.receive(2)
+        await drained(other)
+        await sent(cluster, 260, 20)
+        check_order([*found, *await received(other, 20)])
+        await other.close()
+
+    run(server, f"outlive-{next_name.replace(' ', '-')}", body, segments=2)
+
+
 def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: Standalone) -> None:
     async def body(cluster: Cluster) -> None:
         one = await consumer(cluster, queue_messages=1)

@@ -345,6 +345,7 @@ PEER_CALL_S = 45.0  # one call to another broker: longer than the longest questi
 DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits this long at its owner
 READ_AHEAD_WAIT_S = 0.1  # what is acknowledged sooner than that is not read ahead of: the children come by themselves
 READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
+EARLY_ACKS_WAIT_S = 5.0  # a close waits this long until acknowledgements of what was read early are on disk
 EARLY_ACKS_MAX = 100_000  # acknowledged one by one in a segment that is read early; what is beyond comes again
 SWEEP_S = 30.0  # between checks of all scalable topics for a reshape or deletion without a leader (H-B5)
 TOMBSTONE_S = 7 * 86_400.0  # a deleted scalable topic's counters stay so long: nothing of its first life lives longer

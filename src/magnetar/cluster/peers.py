@@ -185,6 +185,7 @@ class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     subscription: SubscriptionLife
     wait_s: float
     evict: str = ""  # they are sent away first
+    keeps_acks: bool = False  # what was acknowledged before its ancestors are done is not dropped with them (H-F20)
 
 
 class AwaitReceived(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -223,7 +224,11 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
 
 
 class Awaited(msgspec.Struct, frozen=True, tag=True):
+    """`complete`, of `AwaitDrained`: everything is acknowledged, perhaps in memory alone or before its ancestors are
+    done (H-F20)."""
+
     happened: bool
+    complete: bool = False
 
 
 class InspectPlainTopic(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -30,6 +30,8 @@ async def awaited(
 ) -> bool:
     """Waits for the condition of `request`. NotReady: the segment is being unloaded."""
     if isinstance(request, AwaitReleased) and request.evict:
+        if not request.keeps_acks:
+            subscription.drop_early()  # what it has not acknowledged for good comes again (H-F20)
         _evict(topic, subscription, request.evict)
     happened = _released
     if isinstance(request, AwaitDrained):
@@ -110,7 +112,6 @@ async def _until(
 
 def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
     """Disconnects a consumer; others that share the segment stay."""
-    subscription.early = None  # messages without a durable acknowledgement are redelivered (H-F20)
     if subscription.type != KEY_SHARED:
         subscription.disconnect_all()
         return
@@ -123,6 +124,13 @@ def _drained(topic: Topic, subscription: Subscription) -> bool:
     """Whether all messages are acknowledged on disk, not only in memory (H-F2)."""
     end = topic.managed.terminated
     return end is not None and subscription.cursor.drained(end)
+
+
+def complete(topic: Topic, subscription: Subscription) -> bool:
+    """Everything in a sealed segment is acknowledged: nothing is left to deliver, and what a crash forgets is found
+    missing then."""
+    end, early = topic.managed.terminated, subscription.early
+    return end is not None and (not subscription.backlog or (early is not None and early.covers(end)))
 
 
 def _released(topic: Topic, subscription: Subscription) -> bool:

@@ -22,18 +22,17 @@ from magnetar.scalable.machines import admission
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
 from magnetar.scalable.service import ScalableTopics
+from magnetar.topic.producers.admission import Admitted
 from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 
 log = get("queues")
 
 
-async def admit_consumer(scalable: ScalableTopics, topic: Topic, asked: Subscribe, making: KeyedLock) -> int | None:
+async def admit_consumer(scalable: ScalableTopics, topic: Topic, asked: Subscribe, making: KeyedLock) -> Admitted:
     """When this returns, the subscription exists, is ready and has the right type. A consumer that was attached before
     and returns creates nothing: its subscription was removed in between (H-D9). A new queue consumer attaches to all
-    its segments concurrently: one of them creates the subscription, the others wait for it in `making`. The result is
-    the number of seeks of the subscription if the consumer reads before the preceding segments are acknowledged
-    (H-F20)."""
+    its segments concurrently: one of them creates the subscription, the others wait for it in `making`."""
     found, early = await _admitted(scalable, topic, asked)
     if found is None:
         async with making.through(f"{topic.name.parent} {asked.subscription}"):
@@ -44,7 +43,7 @@ async def admit_consumer(scalable: ScalableTopics, topic: Topic, asked: Subscrib
     if not said and given(asked.properties):
         said = await described(scalable, topic.name.parent, asked.subscription, asked.properties)
     await describe(topic.subscriptions.get(asked.subscription), dict(said))
-    return early
+    return Admitted(0 if found is None else found.seeks, early)
 
 
 async def described(
@@ -65,20 +64,21 @@ async def described(
     raise Busy(f"subscription {subscription} of {parent} changed during every attempt to update it: try again")
 
 
-async def _admitted(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> tuple[Subscription | None, int | None]:
-    """None: the subscription has to be created or completed. The number is that of `admit_consumer`."""
+async def _admitted(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> tuple[Subscription | None, bool]:
+    """None: the subscription has to be created or completed. True: the consumer reads before the preceding segments are
+    acknowledged (H-F20)."""
     record, found = await _looked(scalable, topic, asked)
     early = False
     if found is not None and topic.name.segment is not None:
         check_moved(scalable, topic.name.parent, found, SegmentId(topic.name.segment.id), asked)
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
     if not admission.check_consumer(found, asked.kind, buckets=shared is not None):
-        return None, None
+        return None, False
     if record is not None and found is not None and topic.name.segment is not None:
         early = admission.check_order(record, found, SegmentId(topic.name.segment.id), asked.consumer_name)
     if shared is not None and record is not None and topic.name.segment is not None:
         admission.check_buckets(record, SegmentId(topic.name.segment.id), shared)
-    return found, found.seeks if found is not None and early else None
+    return found, early
 
 
 async def _make(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> None:

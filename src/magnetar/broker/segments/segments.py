@@ -32,7 +32,7 @@ from magnetar.broker.peers.handlers import check_term, term_of
 from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.segments.cursor_reset import reset
 from magnetar.broker.segments.cursors import life, place, start
-from magnetar.broker.segments.drain_wait import awaited
+from magnetar.broker.segments.drain_wait import awaited, complete
 from magnetar.broker.segments.exclusive import ExclusiveProducers
 from magnetar.broker.segments.key_routing import misrouted, slots, spreads
 from magnetar.broker.segments.queue_admission import admit_consumer
@@ -72,7 +72,7 @@ from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Start
 from magnetar.topic.dedup.dedup import Dedup
 from magnetar.topic.producers.access import Mode
-from magnetar.topic.producers.admission import Admission
+from magnetar.topic.producers.admission import Admission, Admitted
 from magnetar.topic.producers.producers import EPOCH_PROPERTY
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.subscriptions.subscribe import Subscribe
@@ -148,7 +148,7 @@ class Segments:
                 f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
             )
 
-        async def consume(asked: Subscribe) -> int | None:
+        async def consume(asked: Subscribe) -> Admitted | None:
             return await admit_consumer(self._node.scalable, topic, asked, self._making)
 
         return Admission(produce, durable_cursor, produced, start, consume)
@@ -345,7 +345,7 @@ class Segments:
             parent = name.parent if name.is_segment else name.scalable  # a plain topic that was migrated is one too
             known, _ = await self._node.scalable.records.subscription(parent, found.name)
             happened = known is not None and known.seek is None  # else its cursor is about to be moved (H-D7)
-        return Awaited(happened)
+        return Awaited(happened, isinstance(request, AwaitDrained) and complete(topic, found))
 
     def in_use(self, name: TopicName) -> None:
         """Raises Conflict if clients use this segment on this broker."""

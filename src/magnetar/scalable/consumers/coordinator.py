@@ -374,9 +374,10 @@ class Coordinator:
 
     async def _evict(self, segment: SegmentId, consumer: str) -> None:
         """The consumer has lost its link to the leader, but may still have one to the segment. There it would block the
-        next consumer (H-F10)."""
+        next consumer (H-F10). Its acknowledgements stay."""
+        owners, topic = self._term.around.owners, self._topic(segment)
         try:
-            await self._term.around.owners.released(self._topic(segment), self._life, 0.0, evict=consumer)
+            await owners.released(topic, self._life, 0.0, evict=consumer, keeps_acks=True)
         except NotFound:
             pass  # the subscription or the segment was deleted: no consumer blocks it
         except MagnetarError as error:

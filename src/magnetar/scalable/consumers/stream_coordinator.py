@@ -125,7 +125,8 @@ class StreamCoordinator(Coordinator):
                 await self._lost(lost)
 
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
-        """No consumer may attach while descendants are read early. So if none is attached, the reader has left."""
+        """No consumer may attach while descendants are read early. So if none is attached, the reader has left. If it
+        had acknowledged the whole segment, no message is redelivered, and the segment drains after its ancestors."""
         owners, one = self._term.around.owners, self._kept.one
 
         async def left() -> bool:
@@ -133,15 +134,20 @@ class StreamCoordinator(Coordinator):
                 return True
             return await owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
 
-        if not await self._until(left) or not self._watches(segment, consumer):
+        drained = False
+
+        async def decided() -> bool:
+            nonlocal drained
+            if not self._watches(segment, consumer):
+                return True
+            said = await owners.acknowledged(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
+            drained = said.happened
+            return said.happened or not said.complete
+
+        if not await self._until(left) or not await self._until(decided):
             return
-        done = False
-        try:
-            done = await owners.drained(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
-        except MagnetarError as error:
-            log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
         async with self._turn:
-            if done:
+            if drained:
                 await self._drained(drain.SegmentDrained(segment, one.life, one.seeks))
             elif self._watches(segment, consumer):
                 await self._lost(segment)

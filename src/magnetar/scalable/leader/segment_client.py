@@ -93,13 +93,27 @@ class SegmentClient:
         await self._peers.owner(segment).ask(request)
 
     async def drained(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> bool:
+        return (await self.acknowledged(segment, subscription, wait_s)).happened
+
+    async def acknowledged(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> peers.Awaited:
+        """Whether the segment is drained, or complete: it will be drained when its ancestors are."""
         request = peers.AwaitDrained(op="drained", subscription=subscription, wait_s=wait_s)
-        return _happened(await self._peers.owner(segment).ask(request))
+        answer = await self._peers.owner(segment).ask(request)
+        assert isinstance(answer, peers.Awaited)
+        return answer
 
     async def released(
-        self, segment: TopicName, subscription: SubscriptionLife, wait_s: float, *, evict: str = ""
+        self,
+        segment: TopicName,
+        subscription: SubscriptionLife,
+        wait_s: float,
+        *,
+        evict: str = "",
+        keeps_acks: bool = False,
     ) -> bool:
-        request = peers.AwaitReleased(op="released", subscription=subscription, wait_s=wait_s, evict=evict)
+        request = peers.AwaitReleased(
+            op="released", subscription=subscription, wait_s=wait_s, evict=evict, keeps_acks=keeps_acks
+        )
         return _happened(await self._peers.owner(segment).ask(request))
 
     async def received(self, segment: TopicName, subscription: SubscriptionLife, consumer: str, wait_s: float) -> bool:

@@ -56,7 +56,7 @@ class EarlyConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class AncestorLost:
-    """The consumer that reads ahead is not attached to this segment any more, and it is not drained."""
+    """The consumer that reads ahead left this segment, and has not acknowledged all of it."""
 
     segment: SegmentId
     layout: Layout

@@ -9,9 +9,9 @@ An early hold passes through these states:
 - PROPOSED: stored. From here on no consumer attaches to an ancestor. The controller asks the owners of the ancestors
   once more whether the consumer has received everything.
 - GRANTED: assigned. The owner of the segment keeps acknowledgements apart from the cursor until every ancestor is done.
-- ENDING: the consumer left an ancestor that is not drained. It is detached from the segment, and what it acknowledged
-  there is dropped. Then the hold is removed, and consumers may attach to the ancestors again: all of it is delivered
-  again, ancestors first.
+- ENDING: the consumer left an ancestor of which it has not acknowledged everything. It is detached from the segment,
+  and what it acknowledged there is dropped. Then the hold is removed, and consumers may attach to the ancestors again:
+  all of it is delivered again, ancestors first.
 
 When all ancestors are done a granted hold becomes an ordinary one, after its owner has applied the acknowledgements.
 Decides only.

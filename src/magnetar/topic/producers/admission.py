@@ -24,7 +24,16 @@ async def _still_welcome(name: str, mode: Mode) -> None:
     return None
 
 
-async def _anyone(asked: Subscribe) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Of a consumer of a scalable topic. `seeks`: how often its subscription was moved. `early`: the consumer reads
+    before the preceding segments are acknowledged (H-F20)."""
+
+    seeks: int
+    early: bool
+
+
+async def _anyone(asked: Subscribe) -> Admitted | None:
     return None
 
 
@@ -41,9 +50,7 @@ class Admission:
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
     produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
     attach: Callable[[Any, Subscribe], Awaitable[None]] = _as_it_is  # an existing subscription, and its new consumer
-    # A consumer of a durable subscription, there or not. A number: it reads ahead of acknowledgements (H-F20), and the
-    # subscription was moved so often.
-    consume: Callable[[Subscribe], Awaitable[int | None]] = _anyone
+    consume: Callable[[Subscribe], Awaitable[Admitted | None]] = _anyone  # of a durable subscription, existing or not
 
 
 OPEN = Admission()

@@ -2,15 +2,18 @@
 
 The cursor does not see them. If an ancestor has to be delivered again they are dropped, and the segment is delivered
 again from the cursor, behind its ancestors. When all ancestors are done they are applied, also if the consumer has
-left by then. Remembers one position, and up to EARLY_ACKS_MAX entries that were acknowledged one by one; what is
+left by then; a close waits for that. A consumer that comes before continues behind them.
+Remembers one position, and up to EARLY_ACKS_MAX entries that were acknowledged one by one; what is
 beyond is not remembered, and is delivered again to the next consumer.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
-from magnetar.base.ids import Position
+from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import EARLY_ACKS_MAX
 
 if TYPE_CHECKING:
@@ -20,12 +23,32 @@ if TYPE_CHECKING:
 class EarlyAcks:
     """`seeks`: how often the subscription had been moved when the consumer attached."""
 
-    __slots__ = ("_each", "_until", "seeks")
+    __slots__ = ("_each", "_until", "over", "seeks")
 
     def __init__(self, seeks: int) -> None:
         self.seeks = seeks
+        self.over = asyncio.Event()  # applied or dropped
         self._until: tuple[Position, list[int] | None] | None = None
         self._each: dict[Position, list[int] | None] = {}  # words: set bits stay unacknowledged
+
+    @property
+    def mark(self) -> Position:
+        """Everything at or before is acknowledged."""
+        if self._until is None:
+            return BEFORE_ALL
+        position, words = self._until
+        return position if not any(words or ()) else Position(position.ledger, position.entry - 1)
+
+    def covers(self, end: Position) -> bool:
+        """Whether everything up to and with `end` is acknowledged."""
+        return self.mark >= end
+
+    async def settled(self, wait_s: float) -> None:
+        """Until what was acknowledged is applied or dropped, or the time is up."""
+        if self._until is not None or self._each:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self.over.wait()
 
     def add(self, acks: list[tuple[Position, list[int] | None]]) -> None:
         for position, words in acks:
@@ -49,6 +72,7 @@ class EarlyAcks:
 
     def apply(self, subscription: Subscription) -> None:
         """As if they came now."""
+        self.over.set()
         if self._until is not None:
             subscription.ack_to(None, *self._until)
         if self._each:

@@ -22,6 +22,7 @@ from magnetar.topic.dispatch.push import open_messages
 from magnetar.topic.dispatch.shared import SharedDispatcher
 from magnetar.topic.dispatch.single import SingleActive
 from magnetar.topic.incomplete_chunks import IncompleteChunks
+from magnetar.topic.producers.admission import Admitted
 from magnetar.topic.subscriptions.consumer import Consumer
 from magnetar.topic.subscriptions.early_acks import EarlyAcks
 from magnetar.topic.subscriptions.lag import LagMeter
@@ -64,12 +65,12 @@ class Subscription:
         self.name = name
         self.cursor = cursor
         self.type: int | None = None  # None until the first consumer attaches
+        # Of a consumer that reads ahead of unacknowledged ancestors; kept after it has left.
+        self.early: EarlyAcks | None = None
         self.dispatcher: Dispatcher = SingleActive(self, failover=False)
         self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
         self.seeking: asyncio.Event | None = None  # no consumer attaches until a seek is on disk and answered
         self.admissions = 0  # raised when consumers that are about to attach must be admitted again (H-F20)
-        # Of a consumer that reads ahead of unacknowledged ancestors; kept after it has left, until another comes.
-        self.early: EarlyAcks | None = None
         self.leftover = IncompleteChunks(self)
         self.lag = LagMeter(self)
         self.messages_acked = 0
@@ -96,7 +97,8 @@ class Subscription:
 
     def start(self) -> Position:
         """The first entry that is not acknowledged."""
-        return self.cursor.next_unacked(self.topic.managed.after(self.cursor.mark))
+        mark = self.cursor.mark if self.early is None else max(self.cursor.mark, self.early.mark)
+        return self.cursor.next_unacked(self.topic.managed.after(mark))
 
     # Consumers
 
@@ -125,6 +127,20 @@ class Subscription:
         except Refused:
             consumer.subscription = None
             raise
+
+    def begin(self, admitted: Admitted | None) -> None:
+        """For who has attached, and was sent nothing yet: what the reader before acknowledged of a segment stays, and
+        counts now if nothing comes before the segment any more (H-F20)."""
+        kept = self.early
+        if kept is not None and (admitted is None or kept.seeks != admitted.seeks):
+            kept = None
+            self.drop_early()
+        if admitted is not None and admitted.early:
+            self.early = kept or EarlyAcks(admitted.seeks)
+        else:
+            self._apply_early()
+        if kept is not None:
+            self.dispatcher.rewind()
 
     def answered(self, consumer: Consumer) -> None:
         """Its client has the answer to SUBSCRIBE: messages may flow."""
@@ -212,11 +228,20 @@ class Subscription:
 
     def apply_early(self, seeks: int) -> None:
         """All ancestors of the segment are done: the early acknowledgements of its consumer now count (H-F20)."""
-        early = self.early
-        if early is not None and early.seeks == seeks:
-            self.early = None
-            early.apply(self)
+        if self.early is not None and self.early.seeks == seeks:
+            self._apply_early()
         self.admissions += 1
+
+    def _apply_early(self) -> None:
+        early, self.early = self.early, None
+        if early is not None:
+            early.apply(self)
+
+    def drop_early(self) -> None:
+        """An ancestor of the segment has to be delivered again (H-F20), or the subscription is moved."""
+        early, self.early = self.early, None
+        if early is not None:
+            early.over.set()
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
         self.dispatcher.redeliver(consumer, positions)
@@ -240,7 +265,7 @@ class Subscription:
         managed = self.topic.managed
         target = managed.next_valid(max(position, managed.first))
         self.kept_for_seek = True
-        self.early = None
+        self.drop_early()
         self.disconnect_all()
         self.dispatcher.close()
         self.cursor.reset(managed.before(target))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import AlreadyExists, Closed, Conflict, ConsumerBusy, Refused, SubscriptionNotFound
 from magnetar.base.ids import AFTER_ALL, Position
-from magnetar.base.limits import CURSORS_AT_ONCE_MAX, READER_KEPT_S
+from magnetar.base.limits import CURSORS_AT_ONCE_MAX, EARLY_ACKS_WAIT_S, READER_KEPT_S
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.topic.client_channel import ClientChannel
+from magnetar.topic.producers.admission import Admitted
 from magnetar.topic.subscriptions.consumer import Consumer
-from magnetar.topic.subscriptions.early_acks import EarlyAcks
 from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.subscriptions.subscription import KEY_SHARED, SHARED, TYPE_NAMES, Subscription
 from magnetar.wire import commands
@@ -111,7 +111,7 @@ class Subscriptions:
         consumer.connected_ms = topic.runtime.wall()
         if asked.kind in (SHARED, KEY_SHARED):
             consumer.unacked_max = topic.settings.unacked_per_consumer_max
-        seen, early = await self._admitted(asked)
+        seen, admitted = await self._admitted(asked)
         while True:
             # Looked up after every wait: with its last dead consumer a reader's subscription is deleted too.
             subscription = await self._find_or_make(asked)
@@ -122,18 +122,18 @@ class Subscriptions:
             if topic.closing:
                 raise Closed("the topic is being unloaded: look it up again")
             if subscription.admissions != seen:
-                seen, early = await self._admitted(asked)
+                seen, admitted = await self._admitted(asked)
                 continue
             try:
                 self._check_room(subscription)
                 subscription.attach(consumer, asked.kind)
-                subscription.early = None if early is None else EarlyAcks(early)
+                subscription.begin(admitted)
                 return consumer
             except ConsumerBusy:
                 if not await self._evict_dead(subscription):
                     raise
 
-    async def _admitted(self, asked: Subscribe) -> tuple[int, int | None]:
+    async def _admitted(self, asked: Subscribe) -> tuple[int, Admitted | None]:
         """What `Admission.consume` says, and which admission of the subscription that was."""
         found = self.by_name.get(asked.subscription)
         seen = 0 if found is None else found.admissions
@@ -158,10 +158,15 @@ class Subscriptions:
                 self._drop_reader(subscription)
 
     async def leave(self, consumer: Consumer) -> None:
-        """Closed by its client: what it acknowledged is durable when this returns."""
+        """Closed by its client: what it acknowledged is durable when this returns. What it acknowledged before its
+        ancestors are done is waited for, with a bound: they are done soon, unless a broker is away (H-F20)."""
         subscription = consumer.subscription
         self.remove([consumer])
-        if subscription is not None and subscription.durable and subscription.cursor.dirty:
+        if subscription is None or not subscription.durable:
+            return
+        if subscription.early is not None:
+            await subscription.early.settled(EARLY_ACKS_WAIT_S)
+        if subscription.cursor.dirty:
             await subscription.cursor.flush()
 
     def close_consumer(self, consumer: Consumer) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from magnetar.base.ids import Position
 from magnetar.base.limits import EARLY_ACKS_MAX
 from magnetar.topic.subscriptions.early_acks import EarlyAcks
@@ -66,3 +70,25 @@ def test_nothing_is_remembered_beyond_the_bound():
 def test_nothing_acknowledged_applies_nothing():
     heard = applied(EarlyAcks(0))
     assert (heard.until, heard.each) == ([], {})
+
+
+def test_cumulative_acknowledgement_of_the_last_message_covers_the_segment():
+    early = EarlyAcks(0)
+    assert not early.covers(pos(0))
+    early.add_until(pos(6), None)
+    early.add_until(pos(7), [0b10])
+    assert (early.mark, early.covers(pos(7))) == (pos(6), False)
+    early.add_until(pos(7), [0b01])
+    assert (early.mark, early.covers(pos(7))) == (pos(7), True)
+
+
+async def test_close_waits_until_acknowledgements_are_applied_or_dropped():
+    early = EarlyAcks(0)
+    await early.settled(60)  # nothing was acknowledged
+    early.add_until(pos(1), None)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await early.settled(60)
+    await early.settled(0)
+    applied(early)
+    await early.settled(60)
