@@ -196,16 +196,17 @@ def test_refused_requests_beyond_the_rate_meet_silence(bench: Bench) -> None:
 def test_properties_and_names_have_their_limits(bench: Bench) -> None:
     many = [{"key": str(number), "value": ""} for number in range(limits.GIVEN_PROPERTIES_MAX + 1)]
     prefix = "persistent://public/default/"
-    long = "x" * (limits.TOPIC_NAME_CHARS_MAX - len(prefix))
+    long = "x" * (limits.NAME_BYTES_MAX - len(prefix))
     cases = [
         ({"metadata": one_property(limits.GIVEN_PROPERTIES_BYTES_MAX)}, {}),
         ({}, {"metadata": one_property(limits.GIVEN_PROPERTIES_BYTES_MAX + 1)}),
         ({"metadata": many[:-1]}, {"metadata": many}),
         (
-            {"producer_name": "p" * limits.GIVEN_NAME_CHARS_MAX},
-            {"producer_name": "p" * (limits.GIVEN_NAME_CHARS_MAX + 1)},
+            {"producer_name": "p" * limits.NAME_BYTES_MAX},
+            {"producer_name": "p" * (limits.NAME_BYTES_MAX + 1)},
         ),
         ({"topic": prefix + long}, {"topic": prefix + long + "x"}),
+        ({}, {"topic": f"{prefix}{long[:-1]}\u00e9"}),
     ]
     with bench.charged("names and properties of producers and consumers"), Talker(bench.broker.port) as talker:
         for number, (edge, beyond) in enumerate(cases):

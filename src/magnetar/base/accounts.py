@@ -16,7 +16,7 @@ CLIENT_BYTES = 2 * 1024  # a producer or consumer, with its entries in its topic
 REQUEST_BYTES = 4 * 1024  # a task and its pending state, without its command
 WATCH_BYTES = 1024  # one watch of a layout, a namespace or a topic list
 CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
-NAME_BYTES_MAX = 4 * limits.TOPIC_NAME_CHARS_MAX  # a character has four bytes at most
+NAME_BYTES_MAX = 4 * (limits.NAME_BYTES_MAX + limits.NAME_SUFFIX_BYTES_MAX)  # one wide character makes all of them wide
 METADATA_CACHES = 12  # one for each kind of record
 DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 

@@ -30,7 +30,7 @@ METADATA_QUEUE_OPS_MAX = (
 METADATA_PAGE_NODES_MAX = (
     1_000  # nodes that one scan step reads: a writer waits behind one page, never behind a whole listing
 )
-METADATA_PAGE_NAMES_MAX = 1_000  # names that one listing step reads: 12 MiB of names of maximum size
+METADATA_PAGE_NAMES_MAX = 1_000  # names that one listing step reads: 3 MiB, encoded, of names of maximum size
 METADATA_PAGE_BYTES_MAX = 4 * 1024 * 1024  # values in one page, after the first: bounds memory for values of any size
 METADATA_CHECKED_TRIES_MAX = 5  # rounds of put, re-read, compare before an unknown outcome is handed to the caller
 METADATA_UPDATE_TRIES_MAX = 100  # compare-and-set rounds of one update: more than that many rivals is a livelock
@@ -171,10 +171,9 @@ VISIT_RECORDS_PER_ROUND_MAX = 1_000  # records of such topics read in one round 
 VISITS_PER_ROUND_MAX = 50  # of them loaded and trimmed: ten a second leave the broker to its clients
 
 # Names
-TOPIC_NAME_CHARS_MAX = (
-    4096  # an encoded name is part of metadata paths and of cache keys: nothing larger is anybody's topic
-)
-GIVEN_NAME_CHARS_MAX = 4096  # of subscriptions, producers and consumers: kept in records, snapshots and every statistic
+NAME_BYTES_MAX = 1_024  # UTF-8, of each new name: kept in records, paths, snapshots and every statistic
+NAME_SUFFIX_BYTES_MAX = 32  # of `-partition-N` and `-seg-N`, which a broker or client adds to a name
+TOPIC_NAME_CHARS_MAX = 4_096  # of a name that is parsed: topics of earlier versions open, nothing larger is a topic
 NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker
 NAME_CACHED_CHARS_MAX = 256  # longer ones are parsed each time: 10,000 of these take 8 MiB
 NAME_CACHED_WIDE_CHARS_MAX = 64  # the same of names that are not ASCII: four bytes a character

@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, unquote_plus
 from magnetar.base.errors import InvalidName, InvalidRange, LimitExceeded
 from magnetar.base.hashes import utf8
 from magnetar.base.limits import (
-    GIVEN_NAME_CHARS_MAX,
+    NAME_BYTES_MAX,
     NAME_CACHED_CHARS_MAX,
     NAME_CACHED_WIDE_CHARS_MAX,
     NAMES_CACHED_MAX,
@@ -32,6 +32,7 @@ SINK_PREFIX = "__sink-"
 STAGE_PREFIX = "__stage-"  # topics with the unpublished messages of a sink: only brokers create, read and delete them
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SEGMENT_SUFFIX = re.compile(r"-seg-[0-9]{1,19}\Z")
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _INT32_MAX = (1 << 31) - 1
@@ -250,12 +251,36 @@ def check_new(*names: str) -> None:
             raise InvalidName("a name must not contain control characters: choose another one", name=ascii(name))
 
 
+def check_new_topic(name: TopicName) -> None:
+    """As `check_new`, and the size of the whole name. The suffix of a partition does not count."""
+    check_new(name.local_name)
+    check_size(name.partitioned_name, "topic")
+
+
+def check_size(name: str, what: str) -> None:
+    """For new tenants, namespaces and topics. Existing names are not checked."""
+    if (size := _bytes_beyond(name)) is not None:
+        raise InvalidName(_too_long(what), bytes=size)
+
+
 def check_given(name: str, what: str) -> str:
-    """Subscriptions, producers, consumers: clients choose their names freely, with a maximum length."""
-    if len(name) > GIVEN_NAME_CHARS_MAX:
-        text = f"the name of a {what} must have at most {GIVEN_NAME_CHARS_MAX} characters"
-        raise LimitExceeded(text, chars=len(name), chars_max=GIVEN_NAME_CHARS_MAX)
+    """Subscriptions, producers, consumers: clients choose their names freely, with a maximum length. The suffix
+    `-seg-N`, which clients add to a name for each segment, does not count."""
+    if _bytes_beyond(name) is not None and (size := _bytes_beyond(_SEGMENT_SUFFIX.sub("", name))) is not None:
+        raise LimitExceeded(_too_long(what), bytes=size)
     return name
+
+
+def _too_long(what: str) -> str:
+    return f"the name of a {what} must have at most {NAME_BYTES_MAX} bytes: choose a shorter one"
+
+
+def _bytes_beyond(name: str) -> int | None:
+    """The size of the name if it is above the limit."""
+    if len(name) * 4 <= NAME_BYTES_MAX:  # most names: nothing is encoded
+        return None
+    size = len(utf8(name))
+    return size if size > NAME_BYTES_MAX else None
 
 
 def segment_name(parent: TopicName, range: HashRange, id: int) -> TopicName:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from magnetar.base.errors import InvalidName, MagnetarError, Refused, TopicNotFound
-from magnetar.base.names import Domain, TopicName, check_new
+from magnetar.base.names import Domain, TopicName, check_new_topic
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
 
@@ -47,7 +47,7 @@ def decide(
         words = f"Topic {name} does not exist: {name.partitioned_name} has {base_partitions} partitions"
         return RefuseTopic(TopicNotFound(words))
     try:
-        check_new(name.local_name)
+        check_new_topic(name)
     except InvalidName as error:
         return RefuseTopic(error)
     if not settings.flag("allowAutoTopicCreation", policies):

@@ -14,7 +14,7 @@ import msgspec
 
 from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, Misuse, NotAuthorized, NotFound, QuotaExceeded
 from magnetar.base.limits import TOPIC_BUCKETS_MAX
-from magnetar.base.names import Domain, NamespaceName, TopicName, check_new, namespace_name
+from magnetar.base.names import Domain, NamespaceName, TopicName, check_new, check_size, namespace_name
 from magnetar.cluster import bundles
 from magnetar.cluster.tenants import Tenants
 from magnetar.metadata import paths
@@ -62,6 +62,7 @@ class Namespaces:
 
     async def create(self, namespace: NamespaceName, policies: Policies | None = None) -> Policies:
         check_new(str(namespace))
+        check_size(str(namespace), "namespace")
         tenant = await self._tenants.get(namespace.tenant)
         given = policies or Policies()
         clusters = given.replication_clusters or [self._settings.text("clusterName")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, InvalidName, Misuse, NotFound, QuotaExceeded
-from magnetar.base.names import check_entity, check_new
+from magnetar.base.names import check_entity, check_new, check_size
 from magnetar.cluster.clusters import Clusters
 from magnetar.metadata import paths
 from magnetar.metadata.cache import Cache
@@ -45,6 +45,7 @@ class Tenants:
             check_new(name)
         except InvalidName:
             raise Misuse("Tenant name is not valid", tenant=name) from None
+        check_size(name, "tenant")
         checked = await self._checked(info)
         if await self.find(name) is not None:
             raise AlreadyExists("Tenant already exist", tenant=name)

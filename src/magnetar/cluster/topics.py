@@ -28,7 +28,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.limits import CREATIONS_AT_ONCE_MAX
-from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, check_new, decode, topic_name
+from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, check_new_topic, decode, topic_name
 from magnetar.cluster.creation import CreateTopic, RefuseTopic, decide
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.partitions import PartitionedTopic, Partitions
@@ -77,7 +77,7 @@ class Catalogue:
         Refused: a given property is reserved for the broker."""
         check_given(properties or {})
         await self._policies(name.namespace)
-        check_new(name.local_name)
+        check_new_topic(name)
         if name.is_partition:
             await self._check_partition(name)
         if await self._partitioned.get(name) is not None or await self.exists(name):
@@ -134,7 +134,7 @@ class Catalogue:
         await self._policies(name.namespace)
         if name.is_partition:
             raise Misuse("Partitioned Topic Name should not contain '-partition-'")
-        check_new(name.local_name)
+        check_new_topic(name)
         self._check_count(partitions)
         if await self._partitioned.get(name) is not None or await self.exists(name):
             raise AlreadyExists("This topic already exists", topic=str(name))

@@ -24,7 +24,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
-from magnetar.base.names import Domain, TopicName, check_new
+from magnetar.base.names import Domain, TopicName, check_new_topic
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import LeaderAnswer, LeaderRequest, Peers
 from magnetar.layout.routing import Routing
@@ -155,7 +155,7 @@ class ScalableTopics:
     ) -> Record:
         """With its segments. AlreadyExists. A name that had a life before goes on with its counters (H-C1)."""
         await self._brokers.place(name)  # TopicNotFound: no such namespace
-        check_new(name.local_name)
+        check_new_topic(name)
         now_ms, budget = self._runtime.wall(), self._settings.number("scalableTopicEntryBucketBudget")
         buckets, given = shared_out(budget, segments, routing), list((properties or {}).items())
         while True:

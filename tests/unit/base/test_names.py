@@ -6,11 +6,13 @@ import tracemalloc
 
 import pytest
 
-from magnetar.base.errors import InvalidName, InvalidRange
+from magnetar.base.errors import InvalidName, InvalidRange, LimitExceeded
 from magnetar.base.hashes import java_string_hash
-from magnetar.base.limits import TOPIC_NAME_CHARS_MAX
+from magnetar.base.limits import NAME_BYTES_MAX, TOPIC_NAME_CHARS_MAX
 from magnetar.base.names import (
     Domain,
+    check_given,
+    check_new_topic,
     decode,
     encode,
     forget_names,
@@ -141,6 +143,29 @@ def test_names_longer_than_anybody_needs_are_refused():
     for parse in (topic_name, namespace_name):
         with pytest.raises(InvalidName):
             parse("t/" * 1 + "x" * TOPIC_NAME_CHARS_MAX)
+
+
+@pytest.mark.parametrize("character", ["x", "\u00e9", "\U0001f600"])
+def test_new_name_has_its_size_in_bytes(character):
+    prefix = "persistent://public/default/"
+    room = NAME_BYTES_MAX - len(prefix)
+    local = character * (room // len(character.encode())) + "x" * (room % len(character.encode()))
+    check_new_topic(topic_name(prefix + local))
+    check_new_topic(topic_name(prefix + local).partition(2**31 - 1))
+    with pytest.raises(InvalidName, match=f"{NAME_BYTES_MAX} bytes: choose a shorter one"):
+        check_new_topic(topic_name(f"{prefix}{local}x"))
+
+
+def test_suffix_of_a_segment_does_not_count_in_names_of_clients():
+    assert check_given("n" * NAME_BYTES_MAX, "consumer")
+    assert check_given("n" * NAME_BYTES_MAX + "-seg-17", "consumer")
+    for name in ("n" * (NAME_BYTES_MAX + 1), "n" * (NAME_BYTES_MAX + 1) + "-seg-17", "n" * NAME_BYTES_MAX + "-seg-x"):
+        with pytest.raises(LimitExceeded, match=f"consumer has at most {NAME_BYTES_MAX} bytes"):
+            check_given(name, "consumer")
+
+
+def test_name_of_an_earlier_version_is_still_parsed():
+    assert topic_name("persistent://public/default/" + "x" * (TOPIC_NAME_CHARS_MAX - 28))
 
 
 @pytest.mark.parametrize("text", ["%", "a%2", "%g0", "a%%20"])

@@ -68,6 +68,8 @@ async def test_bundles_are_as_asked_for(world: World, given: Bundles, boundaries
             "Input bundles do not cover the whole hash range. first:0x10000000, last:0xffffffff",
             400,
         ),
+        ("public/" + "x" * 1017, Policies(), None, None),
+        ("public/" + "x" * 1018, Policies(), "the name of a namespace must have at most 1024 bytes", 412),
         ("public/x", Policies(numberOfTopicBuckets=0), None, None),
         ("public/x", Policies(numberOfTopicBuckets=-3), "numberOfTopicBuckets must be from 1", 412),
         ("public/x", Policies(numberOfTopicBuckets=10**9), "numberOfTopicBuckets must be from 1", 412),

@@ -43,6 +43,7 @@ async def test_a_tenant_is_created_changed_and_deleted(world: World) -> None:
         ("t", None, "TenantInfo is null"),
         ("bad name", TenantInfo([], ["standalone"]), "Tenant name is not valid"),
         ("bad@name", TenantInfo([], ["standalone"]), "Tenant name is not valid"),
+        ("t" * 1025, TenantInfo([], ["standalone"]), "the name of a tenant must have at most 1024 bytes"),
     ],
 )
 async def test_wrong_tenants_are_refused_in_pulsars_words(

@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.base.errors import AlreadyExists, Conflict, MagnetarError, Misuse, QuotaExceeded, TopicNotFound
+from magnetar.base.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidName,
+    MagnetarError,
+    Misuse,
+    QuotaExceeded,
+    TopicNotFound,
+)
 from magnetar.base.hashes import topic_bucket
 from magnetar.base.names import NamespaceName, TopicName, encode, namespace_name, topic_name
 from magnetar.metadata import paths
 from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.metadata.store import ABSENT
 from magnetar.policy.policies import AutoTopicCreation, Policies
 from magnetar.runtime.system_runtime import RealRuntime
 from simulation.store import MemoryStore, lost
@@ -68,6 +77,11 @@ async def test_a_topic_exists_from_its_creation_to_its_deletion(world: World) ->
             412,
         ),
         ("persistent://public/default/parts", "This topic already exists", 409),
+        (
+            "persistent://public/default/" + "x" * 997,
+            "the name of a topic must have at most 1024 bytes: choose a shorter one",
+            412,
+        ),
     ],
 )
 async def test_creation_is_refused_in_pulsars_words(world: World, name: str, words: str, status: int) -> None:
@@ -75,6 +89,20 @@ async def test_creation_is_refused_in_pulsars_words(world: World, name: str, wor
     with pytest.raises(MagnetarError) as refused:
         await world.catalogue.create(topic_name(name))
     assert (refused.value.what, refused.value.http_status) == (words, status)
+
+
+async def test_topic_with_the_longest_name_is_created(world: World) -> None:
+    await world.catalogue.create(a_topic("x" * 996))
+    await world.catalogue.create_partitioned(a_topic("y" * 996), 3)
+    assert await world.catalogue.count(NS) == 4
+
+
+async def test_existing_topic_with_a_longer_name_is_used(world: World) -> None:
+    name = a_topic("x" * 3_000)
+    await world.store.put(paths.topic(name, 1), b"", expected=ABSENT)
+    await world.catalogue.admit(name, create=True)
+    with pytest.raises(InvalidName, match="1024 bytes"):
+        await world.catalogue.admit(a_topic("y" * 3_000), create=True)
 
 
 async def test_using_a_topic_makes_it_where_that_is_allowed(world: World) -> None:

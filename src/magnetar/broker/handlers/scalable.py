@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, Refused, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
-from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.handlers.requests import error_reply, start, success
 from magnetar.layout.routing import shares_by_buckets
 from magnetar.scalable.consumers.assignment import Assignment
@@ -233,6 +233,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
         await node.segments.plains.stand_in(_watched_name(asked.topic))
     if not asked.subscription or not asked.consumer_name:
         raise Refused("the subscription and the name of a stream consumer must not be empty")
+    check_given(asked.subscription, "subscription")
+    check_given(asked.consumer_name, "consumer")
     made = StreamConsumerRegistration(connection, asked, name)
     before = connection.shares.get(asked.consumer_id)
     connection.shares[asked.consumer_id] = made

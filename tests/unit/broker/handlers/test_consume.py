@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from magnetar.base.ids import Position
-from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
+from magnetar.base.limits import NAME_BYTES_MAX
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, command, publish, send_frame, settle
@@ -36,11 +36,11 @@ async def test_an_empty_name_is_answered_as_pulsar_does(world: World) -> None:
 @pytest.mark.parametrize("field", ["subscription", "consumer_name"])
 async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: World, field: str) -> None:
     client = world.client()
-    answer = (await client.subscribe(1, **{field: "n" * (GIVEN_NAME_CHARS_MAX + 1)})).error
+    answer = (await client.subscribe(1, **{field: "n" * (NAME_BYTES_MAX + 1)})).error
     assert answer.error == pb.NotAllowedError
-    assert str(GIVEN_NAME_CHARS_MAX) in answer.message
+    assert str(NAME_BYTES_MAX) in answer.message
     assert world.loaded() is None
-    assert (await client.subscribe(1, **{field: "n" * GIVEN_NAME_CHARS_MAX})).HasField("success")
+    assert (await client.subscribe(1, **{field: "n" * NAME_BYTES_MAX})).HasField("success")
 
 
 async def test_a_consumer_whose_topic_goes_while_it_closes_is_closed(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
+from magnetar.base.limits import NAME_BYTES_MAX
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, an_entry, command, send_frame, settle
 from tests.unit.topic.world import a_batch, the_chunks
@@ -26,12 +26,12 @@ async def test_a_producer_without_a_name_gets_one_and_knows_nothing_of_the_past(
 @pytest.mark.parametrize("field", ["producer_name", "initial_subscription_name"])
 async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: World, field: str) -> None:
     client = world.client()
-    given = {field: "n" * (GIVEN_NAME_CHARS_MAX + 1)}
+    given = {field: "n" * (NAME_BYTES_MAX + 1)}
     answer = (await client.produce(1, **given)).error
     assert answer.error == pb.NotAllowedError
-    assert str(GIVEN_NAME_CHARS_MAX) in answer.message
+    assert str(NAME_BYTES_MAX) in answer.message
     assert world.loaded() is None
-    given = {field: "n" * GIVEN_NAME_CHARS_MAX}
+    given = {field: "n" * NAME_BYTES_MAX}
     assert (await client.produce(1, **given)).HasField("producer_success")
 
 

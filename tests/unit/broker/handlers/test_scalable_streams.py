@@ -187,6 +187,8 @@ async def test_a_registration_that_is_done_after_its_connection_died_is_waited_f
     ("fields", "code"),
     [
         ({"topic": "topic://public/default/missing"}, pb.TopicNotFound),
+        ({"subscription": "s" * 1_025}, pb.NotAllowedError),
+        ({"name": "c" * 1_025}, pb.NotAllowedError),
         ({"topic": "bad://x"}, pb.InvalidTopicName),
         ({"subscription": ""}, pb.NotAllowedError),
         ({"name": ""}, pb.NotAllowedError),

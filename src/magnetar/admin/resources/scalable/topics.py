@@ -27,6 +27,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import ATTENDANCE_WAIT_S, SEGMENTS_CREATE_MAX
 from magnetar.base.names import TopicName
+from magnetar.base.names import check_given as check_given_name
 from magnetar.broker.metrics.lag import Attendance, attendance
 from magnetar.client.documents.scalable import (
     ScalableSubscriptionStats,
@@ -260,7 +261,8 @@ async def subscribe(node: Node, request: Request) -> Response:
         raise NotFound(f"type must be STREAM or QUEUE, got {text}")
     earliest = request.query.get("position", "earliest").lower() != "latest"
     await record_of(node, name)
-    await node.scalable.subscribe(name, request.parts["subscription"], Type(text), earliest=earliest)
+    subscription = check_given_name(request.parts["subscription"], "subscription")
+    await node.scalable.subscribe(name, subscription, Type(text), earliest=earliest)
     return DONE
 
 
