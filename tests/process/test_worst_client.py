@@ -271,6 +271,18 @@ def test_topic_list_watches_have_their_number(bench: Bench) -> None:
         assert talker.hear().type == T.WATCH_TOPIC_UPDATE
 
 
+def test_connection_creates_topics_in_a_burst_and_then_at_a_rate(bench: Bench) -> None:
+    """A flood of a thousand behind the burst: some wait for their turn, others are refused."""
+    count = limits.CREATIONS_BURST_MAX
+    with bench.charged(), Talker(bench.broker.port) as talker:
+        wanted = [a_producer(number, f"non-persistent://public/default/new-{number}") for number in range(3 * count)]
+        assert {answer.type for answer in talker.ask_many(wanted[:count])} == {T.PRODUCER_SUCCESS}
+        flood = talker.ask_many(wanted[-count:], at_once=count)
+        refused = [answer.error.error for answer in flood if answer.type == T.ERROR]
+        assert 0 < len(refused) < count
+        assert set(refused) == {pb.ServiceNotReady}
+
+
 @pytest.mark.slow
 def test_producers_of_a_connection_and_their_departure(bench: Bench) -> None:
     with bench.charged("producers and consumers", "names and properties of producers and consumers"):
@@ -287,10 +299,10 @@ def test_producers_of_a_connection_and_their_departure(bench: Bench) -> None:
 def test_properties_of_a_connection_have_a_sum(bench: Bench) -> None:
     """D5: 40 producers with 5 MB each were 191 MB."""
     each = limits.GIVEN_PROPERTIES_BYTES_MAX
-    fitting = limits.CONNECTION_KEPT_BYTES_MAX // (each + 1)  # a byte of its name
+    fitting = limits.CONNECTION_KEPT_BYTES_MAX // (each + 5)  # and its name
     with bench.charged("names and properties of producers and consumers"), Talker(bench.broker.port) as talker:
         wanted = [
-            a_producer(number, producer_name="n", metadata=one_property(each), topic=f"{TOPIC}-{number}")
+            a_producer(number, producer_name=f"{number:05}", metadata=one_property(each))
             for number in range(1, fitting + 2)
         ]
         answers = talker.ask_many(wanted[:-2]) + talker.ask_many(wanted[-2:], at_once=1)

@@ -39,6 +39,11 @@ from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
 
 Heard = Callable[[bool, str], None]  # (came, the topic's name); False: went
+Charge = Callable[[], None]  # called before a topic is made because a client uses it. Throttled: not now
+
+
+def free() -> None:
+    """No limit."""
 
 
 class Catalogue:
@@ -84,8 +89,9 @@ class Catalogue:
             raise AlreadyExists("This topic already exists", topic=str(name))
         await self._make([name], {**(properties or {}), **(own or {})})
 
-    async def admit(self, name: TopicName, *, create: bool) -> None:
-        """Ensures that the topic of a client exists. TopicNotFound: it does not exist and may not be created."""
+    async def admit(self, name: TopicName, *, create: bool, charge: Charge = free) -> None:
+        """Ensures that the topic of a client exists. TopicNotFound: it does not exist and may not be created. The
+        function `charge` is called before the topic is created, and may refuse."""
         if await self.exists(name):
             return
         if not create:
@@ -95,14 +101,16 @@ class Catalogue:
         verdict = await self._decide(name)
         if isinstance(verdict, RefuseTopic):
             raise verdict.error
+        charge()
         if name.domain is Domain.PERSISTENT:
             await self._make([name], None, fresh=False)
 
     # Partitioned topics
 
-    async def partitions(self, name: TopicName, *, create: bool) -> int:
+    async def partitions(self, name: TopicName, *, create: bool, charge: Charge = free) -> int:
         """The number of partitions for a client, 0 for none (SC-A4). `create`: create a partitioned topic if automatic
-        creation applies. TopicNotFound: it does not exist, and a producer could not create it either."""
+        creation applies, after one `charge`: the operator chose the number of its partitions. TopicNotFound: it does
+        not exist, and a producer could not create it either."""
         if name.is_partition:
             return 0
         found = await self._partitioned.get(name)
@@ -117,6 +125,7 @@ class Catalogue:
             raise verdict.error
         if verdict.partitions == 0:
             return 0
+        charge()
         try:
             await self.create_partitioned(name, verdict.partitions)
         except AlreadyExists:

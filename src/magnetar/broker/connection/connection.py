@@ -31,6 +31,7 @@ from magnetar.base.limits import (
     LARGE_COMMAND_BYTES_MIN,
     LISTING_COMMAND_BYTES_MAX,
 )
+from magnetar.broker.connection.creation_rate import CreationRate
 from magnetar.broker.connection.producer_names import ProducerNames
 from magnetar.broker.connection.property_limits import Kept
 from magnetar.broker.connection.recent_ids import RecentIds
@@ -97,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._requests = 0
         self.command_bytes = 0  # of the command that is being handled, where it is large
         self.refused = RefusedRequests(self._pause, self.resume_if_light)
+        self.creations = CreationRate(lambda: self.peer)
         self._soon: list[bytes] = []  # receipts that leave with others at the end of this turn
         self._unread = 0  # bytes of answers written while the peer does not read
         self._reading_paused = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import (
@@ -18,6 +19,7 @@ from magnetar.base.errors import (
     NotReady,
     ProducerBusy,
     Refused,
+    Throttled,
 )
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import (
@@ -82,7 +84,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         size = connection.kept.check(asked, "consumer", asked.subscription, asked.consumer_name)
         properties_size(asked.subscription_properties, "a subscription", STORED_PROPERTIES_BYTES_MAX)
         topic, consumer = await _attach(connection, name, asked)
-    except NotReady:
+    except (NotReady, Throttled):
         if connection.client_version.startswith("Pulsar-CPP"):
             # On a retry reply this client waits for its timeout and never retries. On CLOSE_CONSUMER it looks the topic
             # up and subscribes again (seen with 4.2.0).
@@ -117,7 +119,7 @@ async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubs
     tries = 0
     while True:
         tries += 1
-        topic = await node.topics.get(name, create=asked.force_topic_creation)
+        topic = await connection.creations.paced(partial(node.topics.get, name, create=asked.force_topic_creation))
         try:
             if asked.HasField("schema"):
                 await node.schemas.consumer_schema(topic, asked.schema)

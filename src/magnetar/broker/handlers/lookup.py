@@ -5,6 +5,7 @@ A client ignores ERROR here, so failures travel inside the two responses, with `
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.names import topic_name
@@ -30,7 +31,8 @@ async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicM
         check_enabled(connection.node)
         return commands.partitions(asked.request_id, 0)
     async with connection.node.one_lookup():
-        partitions = await connection.node.topics.partitions(name, create=asked.metadata_auto_creation_enabled)
+        look = partial(connection.node.topics.partitions, name, create=asked.metadata_auto_creation_enabled)
+        partitions = await connection.creations.paced(look)
     return commands.partitions(asked.request_id, partitions)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadFrame, LimitExceeded
@@ -63,7 +64,7 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
         check_given(asked.producer_name, "producer")
         check_given(asked.initial_subscription_name, "subscription")
         size = connection.kept.check(asked, "producer", asked.producer_name)
-        topic = await node.topics.get(name, create=True)
+        topic = await connection.creations.paced(partial(node.topics.get, name, create=True))
         mode = Mode(int(asked.producer_access_mode))
         if name.is_segment and mode is not Mode.SHARED and not asked.user_provided_producer_name:
             reserved = _generated_name(connection, name, asked.producer_name)

@@ -17,6 +17,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.handlers.requests import error_reply, start, success
+from magnetar.cluster.topics import Charge, free
 from magnetar.layout.routing import shares_by_buckets
 from magnetar.scalable.consumers.assignment import Assignment
 from magnetar.scalable.record.subscription import Type
@@ -75,7 +76,7 @@ async def _lookup(connection: Connection, session: Session, asked: pb.CommandSca
         check_enabled(node)
         name = _watched_name(asked.topic)
         node.allow(connection.principal, "lookup", str(name))
-        await find(node, name, create=asked.create_if_missing)
+        await connection.creations.paced(partial(find, node, name, create=asked.create_if_missing))
     except BaseException:
         _over(connection, session)
         raise
@@ -92,7 +93,7 @@ def _watched_name(text: str) -> TopicName:
     return name
 
 
-async def find(node: Node, name: TopicName, *, create: bool) -> None:
+async def find(node: Node, name: TopicName, *, create: bool, charge: Charge = free) -> None:
     """Ensures that the topic exists; creates it if the policies allow creation by clients."""
     if await node.scalable.read(name.scalable) is not None:
         return
@@ -104,6 +105,7 @@ async def find(node: Node, name: TopicName, *, create: bool) -> None:
     if not create or not node.settings.flag("allowAutoTopicCreation", policies):
         raise TopicNotFound(f"Scalable topic not found: {name}")
     await node.segments.plains.check_single(name)
+    charge()
     try:
         await node.scalable.create(name)
     except AlreadyExists:
@@ -230,7 +232,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     name = given.scalable
     node.allow(connection.principal, "consume", str(given))
     if given.domain is not Domain.TOPIC:
-        await node.segments.plains.stand_in(_watched_name(asked.topic))
+        stand_in = partial(node.segments.plains.stand_in, _watched_name(asked.topic))
+        await connection.creations.paced(stand_in)
     if not asked.subscription or not asked.consumer_name:
         raise Refused("the subscription and the name of a stream consumer must not be empty")
     check_given(asked.subscription, "subscription")

@@ -37,6 +37,7 @@ from magnetar.cluster.peers import (
     PlainFacts,
     PlainSubscription,
 )
+from magnetar.cluster.topics import Charge, free
 from magnetar.layout.lag import Lag
 from magnetar.layout.plain_layout import FOLLOWS, topics_of
 from magnetar.observe.log import get
@@ -69,7 +70,7 @@ class PlainTopics:
 
     # Records that stand for plain topics
 
-    async def stand_in(self, name: TopicName) -> Record:
+    async def stand_in(self, name: TopicName, *, charge: Charge = free) -> Record:
         """The record of a plain topic. A missing record is created, and the topic too if its use by a client may create
         it. For a migrated topic it is the record of its scalable topic."""
         records, scalable = self._node.scalable.records, name.scalable
@@ -79,7 +80,7 @@ class PlainTopics:
                 raise NotReady(f"{scalable} is being deleted: try again")
             if before is not None and before.is_live and not before.is_plain:
                 return before
-            topics = await self.topics(name, create=True)
+            topics = await self.topics(name, create=True, charge=charge)
             if before is not None and before.is_live:
                 wanted = before.grown(topics)
             else:
@@ -92,15 +93,15 @@ class PlainTopics:
                 continue  # another writer was faster: read the record again
             return wanted
 
-    async def topics(self, name: TopicName, *, create: bool) -> tuple[str, ...]:
+    async def topics(self, name: TopicName, *, create: bool, charge: Charge = free) -> tuple[str, ...]:
         """The topics that hold the messages of a plain or partitioned one. TopicNotFound."""
-        count = await self._node.catalogue.partitions(name, create=create)
+        count = await self._node.catalogue.partitions(name, create=create, charge=charge)
         found = topics_of(name, count)
         for one in found:
-            await self.admit(topic_name(one), create=create or count > 0)
+            await self.admit(topic_name(one), create=create or count > 0, charge=free if count else charge)
         return found
 
-    async def admit(self, name: TopicName, *, create: bool) -> None:
+    async def admit(self, name: TopicName, *, create: bool, charge: Charge = free) -> None:
         """Admits a client of a plain topic: the topic exists, or is created if the policies allow it. The name of a
         migrated or scalable topic is not given to another topic."""
         catalogue = self._node.catalogue
@@ -108,7 +109,7 @@ class PlainTopics:
             if await catalogue.exists(name):
                 return
             await self.check_single(name)
-        await catalogue.admit(name, create=create)
+        await catalogue.admit(name, create=create, charge=charge)
 
     async def check_free(self, name: TopicName) -> None:
         """Raises Refused for the name of a migrated topic or of one of its partitions."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
+from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, Throttled, TopicNotFound
 from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
 from magnetar.broker.handlers.topic_list_watch import TopicLists
@@ -20,6 +20,7 @@ from magnetar.broker.metrics.unloaded_topics import Unloaded
 from magnetar.broker.migration.plain_topics import is_guarded
 from magnetar.broker.segments.cursors import REGULAR
 from magnetar.broker.topics.settings import topic_settings
+from magnetar.cluster.topics import Charge, free
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
 from magnetar.observe.log import get
@@ -57,8 +58,9 @@ class Topics:
     def __len__(self) -> int:
         return len(self.loaded)
 
-    async def get(self, name: TopicName, *, create: bool) -> AnyTopic:
-        """Returns the topic and loads it if necessary. TopicNotFound: it does not exist and may not be created."""
+    async def get(self, name: TopicName, *, create: bool, charge: Charge = free) -> AnyTopic:
+        """Returns the topic and loads it if necessary. TopicNotFound: it does not exist and may not be created. The
+        function `charge` is called before the topic is created, and may refuse."""
         key = name.canonical
         while True:
             found = self.loaded.get(key)
@@ -73,11 +75,11 @@ class Topics:
             loading = self._loading.get(key)
             ours = loading is None
             if loading is None:
-                loading = self._loading[key] = self._work(self._load(name, create=create))
+                loading = self._loading[key] = self._work(self._load(name, create=create, charge=charge))
             await asyncio.wait([loading])
-            if ours or loading.cancelled() or not isinstance(loading.exception(), TopicNotFound):
+            if ours or loading.cancelled() or not isinstance(loading.exception(), TopicNotFound | Throttled):
                 return _result(loading)
-            # Another one's load did not find it, and maybe was not allowed to create it: ask for ourselves.
+            # Another one's load did not find it, and maybe was not allowed to create it, or not now: ask for ourselves.
 
     def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Loading and closing are tasks of the node: they continue if the first caller gives up, and other callers
@@ -90,10 +92,10 @@ class Topics:
         else:
             self._work(work)
 
-    async def _load(self, name: TopicName, *, create: bool) -> AnyTopic:
+    async def _load(self, name: TopicName, *, create: bool, charge: Charge) -> AnyTopic:
         key = name.canonical
         try:
-            topic = self.loaded[key] = await self._open(name, create=create)
+            topic = self.loaded[key] = await self._open(name, create=create, charge=charge)
             self.unloaded.resume(key, topic)
             return topic
         except TopicNotFound:
@@ -104,14 +106,14 @@ class Topics:
             if key not in self.loaded:
                 self._places.pop(key, None)
 
-    async def _open(self, name: TopicName, *, create: bool) -> AnyTopic:
+    async def _open(self, name: TopicName, *, create: bool, charge: Charge) -> AnyTopic:
         node = self._node
         if name.is_scalable:
             raise Refused(
                 f"{name} is a scalable topic: use a client that supports scalable topics",
                 topic=str(name),
             )
-        admit = node.segments.admit if name.is_segment else node.segments.plains.admit
+        admit = node.segments.admit if name.is_segment else partial(node.segments.plains.admit, charge=charge)
         policies = await node.namespaces.policies(name.namespace)
         if policies is None:
             raise TopicNotFound(f"namespace {name.namespace} does not exist: create it, or check the topic's name")
@@ -282,7 +284,7 @@ class Topics:
         await asyncio.wait([closing])
         _result(closing)
 
-    async def partitions(self, name: TopicName, *, create: bool) -> int:
+    async def partitions(self, name: TopicName, *, create: bool, charge: Charge = free) -> int:
         """The number of partitions, 0 for none; created first if automatic creation applies."""
         return await self._node.catalogue.partitions(name, create=create)
 
