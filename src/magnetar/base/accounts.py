@@ -1,8 +1,8 @@
 """The memory that all peers together can make a broker hold: every account with its bound, and their sum.
 
 It is computed from the limits alone, before the first byte arrives. docs/OPERATING.md states the figures, and a test
-compares them. Two kinds of memory are missing, because stored data determines them and not peers: topics in memory with
-their subscriptions, and gaps between acknowledgements. The sizes of objects are estimates.
+compares them. Topics in memory with their subscriptions are not in the sum, because stored data determines their number
+and not peers; `of_subscription` has a bound for each. The sizes of objects are estimates.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ WATCH_BYTES = 1024  # one watch of a layout, a namespace or a topic list
 CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
 NAME_BYTES_MAX = 4 * (limits.NAME_BYTES_MAX + limits.NAME_SUFFIX_BYTES_MAX)  # one wide character makes all of them wide
 METADATA_CACHES = 12  # one for each kind of record
+GAP_BYTES = 64  # an interval of acknowledged entries: one or two numbers, and their places in two lists
+COUNT_BYTES = 96  # the redelivery count of an entry: two numbers and their place
 DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 
 
@@ -71,6 +73,15 @@ def of_connection() -> tuple[Account, ...]:
     )
 
 
+def of_subscription() -> tuple[Account, ...]:
+    """Of each subscription of a loaded topic. Snapshots of it are read and written one at a time."""
+    return (
+        Account("gaps between acknowledgements", limits.CURSOR_GAPS_MAX * GAP_BYTES),
+        Account("batches acknowledged in part", limits.CURSOR_BATCHES_BYTES_MAX),
+        Account("counts of redeliveries", limits.CURSOR_COUNTS_MAX * COUNT_BYTES),
+    )
+
+
 def total(connections: int, publish_buffer_mb: int = 512) -> int:
     each = sum(account.bytes_max for account in of_connection())
     return sum(account.bytes_max for account in shared(publish_buffer_mb)) + connections * each
@@ -78,7 +89,9 @@ def total(connections: int, publish_buffer_mb: int = 512) -> int:
 
 def bound(name: str) -> int:
     """The bound of one account."""
-    [found] = [account.bytes_max for account in (*shared(), *of_connection()) if account.name == name]
+    [found] = [
+        account.bytes_max for account in (*shared(), *of_connection(), *of_subscription()) if account.name == name
+    ]
     return found
 
 
@@ -89,6 +102,9 @@ def table() -> str:
     lines.append(f"| **together** | **{_mib(total(0))}** |")
     lines += [f"| each connection: {account.name} | {_mib(account.bytes_max)} |" for account in of_connection()]
     lines.append(f"| **each connection** | **{_mib(total(1) - total(0))}** |")
+    lines += [f"| each subscription: {account.name} | {_mib(account.bytes_max)} |" for account in of_subscription()]
+    subscription = sum(account.bytes_max for account in of_subscription())
+    lines.append(f"| **each subscription** | **{_mib(subscription)}** |")
     return "\n".join(lines) + "\n"
 
 

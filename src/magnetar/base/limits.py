@@ -71,7 +71,10 @@ TAIL_CACHE_BYTES_MAX = (
     64 * 1024 * 1024
 )  # newest runs of all topics of a broker together: consumers at the tail read no files
 TAIL_UNREAD_RUNS_MAX = 16  # of a topic without readers so far: their memory stays in the processor's caches
-CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before a warning; the broker keeps any number of them
+CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before a warning
+CURSOR_GAPS_MAX = 500_000  # of one subscription, 64 bytes each: a snapshot of them is encoded in 90 ms
+CURSOR_BATCHES_BYTES_MAX = 16 * 1024 * 1024  # of batches acknowledged in part: 50,000 of 1,000 messages; 30 ms
+CURSOR_COUNTS_MAX = 200_000  # entries whose redeliveries are counted, 96 bytes each: as many as may be unacknowledged
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S

@@ -39,7 +39,8 @@ def test_sum_is_that_of_its_accounts() -> None:
 
 
 def test_names_of_accounts_are_different() -> None:
-    names = [account.name for account in (*accounts.shared(), *accounts.of_connection())]
+    every = (*accounts.shared(), *accounts.of_connection(), *accounts.of_subscription())
+    names = [account.name for account in every]
     assert len(names) == len(set(names))
     assert all(accounts.bound(name) > 0 for name in names)
 

@@ -4,7 +4,7 @@ close."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import (
     COMMAND_PIECE_IDS_MAX,
     CONNECTION_CONSUMERS_MAX,
+    CURSOR_GAPS_MAX,
     STORED_PROPERTIES_BYTES_MAX,
     SUBSCRIBE_TRIES_MAX,
 )
@@ -36,6 +37,7 @@ from magnetar.broker.segments.cursor_reset import seeks_of
 from magnetar.broker.segments.cursors import given, life
 from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
 from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.wire import commands
 from magnetar.wire.frames import AckParts
 from magnetar.wire.proto import pb
@@ -43,7 +45,6 @@ from magnetar.wire.proto import pb
 if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
     from magnetar.broker.topics.topics import AnyTopic
-    from magnetar.topic.subscriptions.subscription import Subscription
 
 CUMULATIVE = int(pb.CommandAck.Cumulative)
 REDELIVER = int(pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
@@ -196,6 +197,8 @@ def take_ack(connection: Connection, parts: AckParts) -> Iterator[None] | None:
     consumer = connection.consumers.get(consumer_id)
     work: Iterator[None] | None = None
     error = ack_refused(consumer, consumer_id, least >= 0 or most >= 0)
+    subscription = None if consumer is None else consumer.subscription
+    before = refused_acks(subscription)
     if error is not None or consumer is None or consumer.subscription is None:
         pass
     elif kind == CUMULATIVE:
@@ -208,19 +211,35 @@ def take_ack(connection: Connection, parts: AckParts) -> Iterator[None] | None:
             work = ack_in_steps(consumer, consumer.subscription, acks)
         else:
             consumer.subscription.ack(consumer, acks)
-    if request_id >= 0:
-        code, text = (None, "") if error is None else (error.wire_code, error.what)
-        answer = commands.ack_response(consumer_id, request_id, code=code, text=text)
-        if work is None:
-            connection.write(answer)
-        else:
-            work = _answered(connection, work, answer)
-    return work
+    if request_id < 0:
+        return work
+
+    def answer() -> None:
+        failed = error or not_kept(subscription, before)
+        code, text = (None, "") if failed is None else (failed.wire_code, failed.what)
+        connection.write(commands.ack_response(consumer_id, request_id, code=code, text=text))
+
+    if work is not None:
+        return _then(work, answer)
+    answer()
+    return None
 
 
-def _answered(connection: Connection, work: Iterator[None], answer: bytes) -> Iterator[None]:
+def _then(work: Iterator[None], answer: Callable[[], None]) -> Iterator[None]:
     yield from work
-    connection.write(answer)
+    answer()
+
+
+def refused_acks(subscription: Subscription | None) -> int:
+    return subscription.cursor.refused if isinstance(subscription, Subscription) else 0
+
+
+def not_kept(subscription: Subscription | None, before: int) -> MagnetarError | None:
+    """`before`: what `refused_acks` was. Those of another consumer count too: who hears it may acknowledge again."""
+    if refused_acks(subscription) == before:
+        return None
+    text = "the subscription has too many gaps between its acknowledgements: acknowledge older messages first"
+    return LimitExceeded(text, gaps_max=CURSOR_GAPS_MAX)
 
 
 def ack_refused(consumer: Consumer | None, consumer_id: int, in_transaction: bool) -> MagnetarError | None:

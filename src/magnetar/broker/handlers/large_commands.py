@@ -19,7 +19,9 @@ from magnetar.broker.handlers.consume import (
     ack_in_steps,
     ack_refused,
     consumer_epoch,
+    not_kept,
     place,
+    refused_acks,
     take_ack,
 )
 from magnetar.topic.subscriptions.subscription import KEY_SHARED, SHARED
@@ -51,6 +53,8 @@ def _ack(connection: Connection, data: bytes, start: int, end: int) -> Iterator[
     error = ack_refused(
         consumer, head.consumer_id, head.HasField("txnid_least_bits") or head.HasField("txnid_most_bits")
     )
+    subscription = None if consumer is None else consumer.subscription
+    before = refused_acks(subscription)
     if error is None and consumer is not None and consumer.subscription is not None:
         for first, last in pieces.ranges:
             ids = _decoded(pb.CommandAck, pieces.head + data[first:last]).message_id
@@ -60,6 +64,7 @@ def _ack(connection: Connection, data: bytes, start: int, end: int) -> Iterator[
             if consumer.subscription is None:
                 break
     if head.HasField("request_id"):
+        error = error or not_kept(subscription, before)
         code, text = (None, "") if error is None else (error.wire_code, error.what)
         connection.write(commands.ack_response(head.consumer_id, head.request_id, code=code, text=text))
 

@@ -4,8 +4,11 @@
 Pure. It guarantees that no message is skipped: everything at or before `mark` is acknowledged, and after it the entries
 in the intervals. In an entry that is partly acknowledged, a set bit is a message still open, and each acknowledgement
 is ANDed in. It refuses acknowledgements of entries that the chain lacks (trimmed, or not confirmed yet), so that an
-entry written later is never taken for consumed. It trusts the chain, which it reads and never changes. It keeps any
-number of gaps; past a bound it calls `on_many` once.
+entry written later is never taken for consumed. It trusts the chain, which it reads and never changes.
+
+Gaps, batches that are acknowledged in part and redelivery counts have bounds. The broker does not keep an
+acknowledgement that needs more, and `refused` counts it: its message is redelivered. Kept acknowledgements stay, also
+when a loaded state is beyond a bound. Past a number of gaps it calls `on_many` once.
 
 The byte form is a version and tagged sections. Sections with an unknown tag survive a rewrite (hash ranges and pending
 acknowledgements of transactions have their tags reserved).
@@ -15,11 +18,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from magnetar.base.errors import Corrupt, Refused
 from magnetar.base.ids import Position
-from magnetar.base.limits import CURSOR_HOLES_WARN
+from magnetar.base.limits import CURSOR_BATCHES_BYTES_MAX, CURSOR_COUNTS_MAX, CURSOR_GAPS_MAX, CURSOR_HOLES_WARN
 from magnetar.ledger.chain import Chain
 from magnetar.ledger.cursor.ranges import Ranges
 from magnetar.ledger.snapshot_codec import Section, Unpacker, pack, pack_ascending, sections, varint
@@ -28,14 +32,50 @@ VERSION = 1
 _MARK, _RANGES, _BITS, _COUNTS = 1, 2, 3, 4  # 5 is for hash ranges, 6 for pending acknowledgements
 _POSITION = struct.Struct("<qq")
 _WORD = (1 << 64) - 1
+_BATCH_BYTES = 200  # of a batch acknowledged in part, beside its mask: two numbers, a pair and its place
 _T = TypeVar("_T")
 
 
-class Acks:
-    __slots__ = ("_bits", "_chain", "_counts", "_on_many", "_ranges", "_unknown", "_warned", "acked", "holes", "mark")
+@dataclass(frozen=True, slots=True)
+class AckBounds:
+    gaps: int = CURSOR_GAPS_MAX
+    batches_bytes: int = CURSOR_BATCHES_BYTES_MAX
+    counts: int = CURSOR_COUNTS_MAX
 
-    def __init__(self, chain: Chain, mark: Position, on_many: Callable[[int], None] | None = None) -> None:
+
+_DEFAULT = AckBounds()
+
+
+class Acks:
+    __slots__ = (
+        "_batches_bytes",
+        "_bits",
+        "_bounds",
+        "_chain",
+        "_counted",
+        "_counts",
+        "_on_many",
+        "_ranges",
+        "_unknown",
+        "_warned",
+        "acked",
+        "holes",
+        "mark",
+        "refused",
+    )
+
+    def __init__(
+        self,
+        chain: Chain,
+        mark: Position,
+        on_many: Callable[[int], None] | None = None,
+        bounds: AckBounds = _DEFAULT,
+    ) -> None:
         self._chain = chain
+        self._bounds = bounds
+        self._batches_bytes = 0  # of `_bits`
+        self._counted = 0  # entries in `_counts`
+        self.refused = 0  # acknowledgements that were not kept
         self.mark = mark
         self.acked = 0  # entries after the mark that are acknowledged
         self.holes = 0  # intervals after the mark: as many gaps before them
@@ -150,8 +190,8 @@ class Acks:
                 self.holes -= holes - len(ranges)
         for ledger in sorted({*self._bits, *self._counts}):
             if ledger < target.ledger:
-                self._bits.pop(ledger, None)
-                self._counts.pop(ledger, None)
+                self._batches_bytes -= _bytes_of(self._bits.pop(ledger, {}).values())
+                self._counted -= len(self._counts.pop(ledger, {}))
             elif ledger == target.ledger:
                 self._forget(ledger, origin.entry + 1 if origin.ledger == ledger else 0, target.entry)
         self.mark = target
@@ -172,6 +212,12 @@ class Acks:
             return self.ack(position)
         if after == before:
             return False
+        if held is None:
+            more = _bytes_of([(after, size)])
+            if self._batches_bytes + more > self._bounds.batches_bytes:
+                self.refused += 1
+                return False
+            self._batches_bytes += more
         self._bits.setdefault(ledger, {})[entry] = (after, size)
         return True
 
@@ -185,15 +231,18 @@ class Acks:
         changed = False
         for position in positions:
             if not self.is_acked(position) and self._chain.has(position):
-                counts = self._counts.setdefault(position[0], {})
-                counts[position[1]] = counts.get(position[1], 0) + 1
+                before = self._counts.get(position[0], {}).get(position[1], 0)
+                if not before and self._counted >= self._bounds.counts:
+                    continue
+                self._counts.setdefault(position[0], {})[position[1]] = before + 1
+                self._counted += not before
                 changed = True
         return changed
 
     def reset(self, mark: Position) -> None:
         """Everything at or before is acknowledged and nothing after it."""
         self.mark = self._chain.at_or_before(mark)
-        self.acked = self.holes = 0
+        self.acked = self.holes = self._batches_bytes = self._counted = 0
         self._ranges.clear()
         self._bits.clear()
         self._counts.clear()
@@ -217,6 +266,8 @@ class Acks:
                 del self._ranges[ledger]
         self._bits = self._kept(self._bits)
         self._counts = self._kept(self._counts)
+        self._batches_bytes = sum(_bytes_of(inside.values()) for inside in self._bits.values())
+        self._counted = sum(map(len, self._counts.values()))
         self.acked = sum(ranges.entries for ranges in self._ranges.values())
         self.holes = sum(len(ranges) for ranges in self._ranges.values())
         self._absorb()
@@ -238,7 +289,13 @@ class Acks:
         return bytes((VERSION,)) + sections(parts + self._unknown)
 
     @classmethod
-    def decode(cls, data: bytes, chain: Chain, on_many: Callable[[int], None] | None = None) -> Acks:
+    def decode(
+        cls,
+        data: bytes,
+        chain: Chain,
+        on_many: Callable[[int], None] | None = None,
+        bounds: AckBounds = _DEFAULT,
+    ) -> Acks:
         source = Unpacker(data)
         version = source.take(1)[0]
         if version > VERSION:
@@ -253,7 +310,7 @@ class Acks:
         for tag, body in source.sections():
             section = Unpacker(body)
             if tag == _MARK:
-                made = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many)
+                made = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many, bounds)
             elif made is None:
                 raise Corrupt("acknowledgements do not begin with the mark-delete position")
             elif tag == _RANGES:
@@ -273,6 +330,9 @@ class Acks:
 
     def _hold(self, ledger: int, start: int, end: int) -> bool:
         ranges = self._ranges.get(ledger)
+        if self.holes >= self._bounds.gaps and (ranges is None or not ranges.touches(start, end)):
+            self.refused += 1
+            return False
         if ranges is None:
             ranges = self._ranges[ledger] = Ranges()
         holes = len(ranges)
@@ -307,9 +367,9 @@ class Acks:
     def _forget(self, ledger: int, start: int, end: int) -> None:
         """Bits and counts of entries that are acknowledged as a whole."""
         if self._bits:
-            _discard(self._bits, ledger, start, end)
+            self._batches_bytes -= _bytes_of(_discard(self._bits, ledger, start, end))
         if self._counts:
-            _discard(self._counts, ledger, start, end)
+            self._counted -= len(_discard(self._counts, ledger, start, end))
 
     def _kept(self, held: dict[int, dict[int, _T]]) -> dict[int, dict[int, _T]]:
         kept = {
@@ -323,18 +383,23 @@ class Acks:
         return {ledger: inside for ledger, inside in kept.items() if inside}
 
 
-def _discard(held: dict[int, dict[int, _T]], ledger: int, start: int, end: int) -> None:
+def _bytes_of(batches: Iterable[tuple[int, int]]) -> int:
+    """An estimate of their memory: the mask, and objects."""
+    return sum(_BATCH_BYTES + size // 8 for _, size in batches)
+
+
+def _discard(held: dict[int, dict[int, _T]], ledger: int, start: int, end: int) -> list[_T]:
+    """Those that were there."""
     inside = held.get(ledger)
     if inside is None:
-        return
+        return []
     if end - start < len(inside):
-        for entry in range(start, end + 1):
-            inside.pop(entry, None)
+        gone = [inside.pop(entry) for entry in range(start, end + 1) if entry in inside]
     else:
-        for entry in [entry for entry in inside if start <= entry <= end]:
-            del inside[entry]
+        gone = [inside.pop(entry) for entry in [entry for entry in inside if start <= entry <= end]]
     if not inside:
         del held[ledger]
+    return gone
 
 
 def _mask(words: Sequence[int]) -> int:

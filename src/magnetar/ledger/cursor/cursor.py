@@ -145,6 +145,11 @@ class Cursor:
         return self._acks.holes
 
     @property
+    def refused(self) -> int:
+        """Acknowledgements that were not kept because there are too many gaps; grows."""
+        return self._acks.refused
+
+    @property
     def changes(self) -> int:
         """Grows with every change of what is acknowledged."""
         return self._changes

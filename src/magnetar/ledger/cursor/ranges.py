@@ -51,6 +51,11 @@ class Ranges:
         """The lowest entry held; there must be one."""
         return self._starts[self._head]
 
+    def touches(self, start: int, end: int) -> bool:
+        """Does an interval overlap start..end, or end right beside it? Then adding it makes no new interval."""
+        low = bisect_left(self._ends, start - 1, self._head)
+        return low < len(self._ends) and self._starts[low] <= end + 1
+
     def add(self, start: int, end: int) -> int:
         """Hold start..end too; returns how many of them are new."""
         starts, ends, head = self._starts, self._ends, self._head

@@ -185,6 +185,7 @@ class Subscription:
             self.early.add([(position, words) for position, words in acks if position <= self.topic.managed.last])
             return
         last = self.topic.managed.last
+        refused = self.cursor.refused
         by_index = self.topic.settings.batch_index_acks
         whole: list[Position] = []
         lowered = False
@@ -195,13 +196,21 @@ class Subscription:
                 continue  # longer than any batch, or switched off: the batch is acknowledged when all of it is
             if words is None or self.cursor.ack_bits(position, words, 64 * len(words)):
                 whole.append(position)
-            elif consumer is not None:
-                lowered |= consumer.pending.lower(position, open_messages(self.cursor.bits(position))) > 0
+            elif consumer is not None and (bits := self.cursor.bits(position)) is not None:
+                lowered |= consumer.pending.lower(position, open_messages(bits)) > 0
         if lowered:
             self.dispatcher.pump()  # the cap on unacknowledged messages may have room now
+        self.cursor.ack(whole)
+        if self.cursor.refused > refused:  # those stay with their consumer, and are delivered again when it has left
+            log.warning(
+                "acknowledgements_not_kept",
+                subscription=self.name,
+                topic=str(self.topic.name),
+                gaps=self.cursor.holes,
+            )
+            whole = [position for position in whole if self.cursor.is_acked(position)]
         if not whole:
             return
-        self.cursor.ack(whole)
         self.messages_acked += len(whole)
         self.dispatcher.acked(consumer, whole)
         self.topic.acked(self)

@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import NAME_BYTES_MAX
+from magnetar.ledger.cursor.acks import AckBounds
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, command, publish, send_frame, settle
@@ -256,3 +257,30 @@ async def test_a_bad_combination_of_types_is_busy(world: World, kind: int) -> No
     await client.subscribe(1, subType=kind)
     wrong = SHARED if kind != SHARED else FAILOVER
     assert (await other.subscribe(1, subType=wrong)).error.error == pb.ConsumerBusy
+
+
+@pytest.mark.parametrize("words", [[], [1]])
+async def test_an_ack_that_needs_too_much_memory_is_refused_and_its_message_comes_again(
+    world: World, words: list[int]
+) -> None:
+    positions = await publish(world, *"abcdef")
+    client = world.client()
+    await client.subscribe(permits=10)
+    topic = await world.topic()
+    one = topic.subscriptions.get("s")
+    assert one is not None
+    one.cursor._acks._bounds = AckBounds(gaps=1, batches_bytes=0)
+    client.ack(1, positions[2], request_id=9)
+    refused = command("ACK", consumer_id=1, ack_type=pb.CommandAck.Individual, request_id=10)
+    refused.ack.message_id.add(ledgerId=positions[4].ledger, entryId=positions[4].entry, ack_set=words)
+    client.say(refused)
+    said = [answer.ackResponse for answer in client.heard.of(_T.ACK_RESPONSE)]
+    assert [answer.HasField("error") for answer in said] == [False, True]
+    assert said[1].error == pb.NotAllowedError
+    assert "acknowledge older messages first" in said[1].message
+    assert one.consumers[0].pending.messages == 5
+    client.lose()
+    other = world.client()
+    await other.subscribe(permits=10)
+    await settle()
+    assert other.heard.texts == ["a", "b", "d", "e", "f"]

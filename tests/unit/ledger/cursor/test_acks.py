@@ -11,7 +11,7 @@ from magnetar.base.errors import Corrupt, Refused
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import CURSOR_HOLES_WARN
 from magnetar.ledger.chain import Chain, LedgerSpan
-from magnetar.ledger.cursor.acks import VERSION, Acks
+from magnetar.ledger.cursor.acks import VERSION, AckBounds, Acks
 from magnetar.ledger.snapshot_codec import sections, varint
 from tests.searches import examples
 
@@ -218,6 +218,55 @@ def test_many_holes_are_all_kept_and_told_once():
     again = Acks.decode(acks.encode(), chain)
     assert again.holes == 2 * CURSOR_HOLES_WARN
     assert all(again.is_acked(Position(2, entry)) == bool(entry % 2) for entry in range(4 * CURSOR_HOLES_WARN))
+
+
+def test_gap_beyond_the_bound_is_not_kept_and_the_others_stay():
+    acks = Acks(a_chain(100), BEFORE_ALL, bounds=AckBounds(gaps=3))
+    assert all(acks.ack(Position(2, entry)) for entry in (10, 20, 30))
+    assert not acks.ack(Position(2, 40))
+    assert not acks.ack_bits(Position(2, 50), [0], 2)
+    assert (acks.holes, acks.acked, acks.refused) == (3, 3, 2)
+    assert not acks.is_acked(Position(2, 40))
+    assert all(acks.ack(Position(2, entry)) for entry in (11, 9, 29, 0))  # they lengthen what is there
+    assert (acks.refused, acks.mark) == (2, Position(2, 0))
+    assert acks.ack_to(Position(2, 20))
+    assert acks.ack(Position(2, 40))
+    assert (acks.holes, acks.refused) == (2, 2)
+
+
+def test_gaps_beyond_the_bound_are_loaded_and_only_new_ones_are_refused():
+    chain = a_chain(100)
+    acks = Acks(chain, BEFORE_ALL)
+    for entry in range(10, 60, 2):
+        acks.ack(Position(2, entry))
+    again = Acks.decode(acks.encode(), chain, bounds=AckBounds(gaps=3))
+    assert again.holes == 25
+    assert not again.ack(Position(2, 80))
+    assert again.ack(Position(2, 11))
+    assert all(again.is_acked(Position(2, entry)) for entry in range(10, 60, 2))
+
+
+def test_batches_in_part_and_counts_have_bounds_and_give_them_back():
+    acks = Acks(a_chain(100), BEFORE_ALL, bounds=AckBounds(batches_bytes=500, counts=2))
+    assert acks.ack_bits(Position(2, 10), [1], 64)
+    assert acks.ack_bits(Position(2, 11), [1], 64)
+    assert not acks.ack_bits(Position(2, 12), [1], 64)
+    assert acks.refused == 1
+    assert acks.unacked_bits(Position(2, 12)) is None
+    assert acks.redelivered([Position(2, entry) for entry in (10, 11, 12)])
+    assert [acks.redelivery(Position(2, entry)) for entry in (10, 11, 12)] == [1, 1, 0]
+    assert acks.redelivered([Position(2, 10)])
+    assert acks.redelivery(Position(2, 10)) == 2
+    acks.ack(Position(2, 10))
+    assert acks.ack_bits(Position(2, 12), [1], 64)
+    assert acks.redelivered([Position(2, 12)])
+    acks.ack_to(Position(2, 50))
+    assert acks.ack_bits(Position(2, 60), [1], 64)
+    assert acks.ack_bits(Position(2, 61), [1], 64)
+    again = Acks.decode(acks.encode(), a_chain(100), bounds=AckBounds(batches_bytes=500))
+    assert not again.ack_bits(Position(2, 62), [1], 64)
+    again.reset(BEFORE_ALL)
+    assert again.ack_bits(Position(2, 62), [1], 64)
 
 
 def test_a_hundred_thousand_holes_take_less_than_three_bytes_each():
