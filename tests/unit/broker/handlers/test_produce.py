@@ -209,3 +209,14 @@ async def test_false_count_of_a_batch_is_refused_and_costs_only_itself(world: Wo
     await settle()
     assert client.heard.answered[-1] == (1, pb.NotAllowedError)
     assert client.connection._pending_bytes == 0
+
+
+@pytest.mark.setup(maxTopicsPerNamespace="2")
+async def test_topic_beyond_the_limit_of_its_namespace_is_not_allowed(world: World) -> None:
+    client = world.client()
+    for number in range(2):
+        made = await client.produce(number, f"persistent://public/default/few-{number}")
+        assert made.HasField("producer_success")
+    answer = (await client.produce(2, "persistent://public/default/few-2")).error
+    assert (answer.error, answer.message) == (pb.NotAllowedError, "Exceed maximum number of topics in namespace.")
+    assert (await client.produce(3, "persistent://public/default/few-0")).HasField("producer_success")
