@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from simulation import marks
-from simulation.cluster import ClusterWorld
-from simulation.record import other_runs, page
+from simulation.observe import marks
+from simulation.report import other_runs, page
 from simulation.runner import Tally, run_all
-from simulation.shape import shape
+from simulation.world.cluster import ClusterWorld
+from simulation.world.config import shape
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 Whoever plays client writes a line when it begins something and another when it knows how that ended; the checkers in
 `simulation.check` read the lines and nothing else, so a history can be kept and judged again. Values are unique: a
 message is `producer|key|number`, its payload says so. The recorded load of the crash test, which speaks frames and has
-lives instead of sessions, keeps books of its own (`simulation.check.history`).
+lives instead of sessions, keeps books of its own (`simulation.crash.history`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOLD = "told"  # facts key, to: what a broker of a healed world says that it is 
 FAULT = "fault"  # somebody broke something: facts say what
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
 
-# Of scalable topics. What the stores hold is written down by the world itself, at every change (`simulation.notary`).
+# Of scalable topics. The world itself records what the stores hold, at every change (`observe/store_recorder.py`).
 MIGRATE = "migrate"  # a plain topic is to become a scalable one, by an operator; ok: it is one
 RESHAPE = "reshape"  # asked for by an operator: facts kind, segments
 RECORD = "record"  # epoch; facts term, incarnation, lifecycle, next_id, intent (its operation), children (its), and

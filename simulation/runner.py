@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from simulation.cluster import ClusterWorld
-from simulation.outcome import Outcome
-from simulation.shape import shape
+from simulation.world.cluster import ClusterWorld
+from simulation.world.config import shape
+from simulation.world.outcome import Outcome
 
 WORLDS_A_PROCESS = 50  # then a fresh one takes its place
 

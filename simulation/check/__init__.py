@@ -1,7 +1,7 @@
-"""Checkers for every test that breaks things: they read what clients wrote down and return findings.
+"""Checkers of what real clients recorded: they read a history and return findings.
 
-Two kinds of books, two sets of checkers. `history` and `rules` are of the recorded load, whose players speak frames and
-live through crashes of one broker (the crash test and the one with `kill -9`). Everything else reads
-`simulation.history`, the lines of real clients in a simulated world, and of the world about its stores: one file for
-each invariant of protocol.md 4b, all of them in `verdict`. Nothing here talks to a broker, and nothing trusts one.
+Each module checks one invariant of protocol.md 4b; `suite` runs all of them. They read the lines of
+`simulation.history` and nothing else: lines of clients in a simulated world, and lines of the world about its stores.
+They call no broker and trust none. The recorded load of the crash tests has a history and rules of its own, in
+`simulation.crash`.
 """

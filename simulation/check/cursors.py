@@ -16,9 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
+from simulation.check.cursor_state import Standing
 from simulation.check.finding import Finding
-from simulation.check.standing import Standing
-from simulation.check.story import READER, Story, Subscription, tell
+from simulation.check.history_index import (
+    READER,
+    Story,
+    Subscription,
+    tell,
+)
 from simulation.history import INVOKE, OK, History, Line, Place
 
 

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation.check.finding import Finding
-from simulation.check.story import Attempt, Send, Topic, tell
+from simulation.check.history_index import (
+    Attempt,
+    Send,
+    Topic,
+    tell,
+)
 from simulation.history import History
 
 

@@ -19,9 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
+from simulation.check.cursor_state import Standing
 from simulation.check.finding import Finding
-from simulation.check.standing import Standing
-from simulation.check.story import READER, Send, Subscription, Topic, tell
+from simulation.check.history_index import (
+    READER,
+    Send,
+    Subscription,
+    Topic,
+    tell,
+)
 from simulation.history import History, Line, Place
 
 

@@ -15,11 +15,11 @@ from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore, Reader, Writer
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
-from simulation.shelf import LedgerNastiness
-from simulation.store import MemoryStore
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledger_memory import LedgerNastiness
+from simulation.stores.ledgers import MemoryLedgers
+from simulation.stores.metadata import MemoryStore
 from tests.contract import virtual
 
 SEGMENT_BYTES = 8192  # small, so that every test of some length rolls

@@ -13,8 +13,8 @@ from typing import Protocol
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.nasty import Nastiness
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
+from simulation.stores.metadata_faults import Nastiness
 from tests.contract import virtual
 
 SEED = 5

@@ -19,11 +19,11 @@ from magnetar.metadata.election import State as Standing
 from magnetar.metadata.lock import Lock, Locks, State
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.nasty import Nastiness
-from simulation.store import MemoryStore
-from simulation.tree import Record
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
+from simulation.stores.metadata_faults import Nastiness
+from simulation.stores.metadata_tree import Record
 from tests.contract import virtual
 from tests.contract.stores import listen
 from tests.contract.virtual import rest

@@ -17,9 +17,9 @@ from magnetar.base.errors import Corrupt, Refused
 from magnetar.ledger.local import segment as segments
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.store import Reader
-from simulation.disk import SECTOR_BYTES, ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.disk import SECTOR_BYTES, ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import append, entries, entry
 
 DIRECTORY = "/data/journal"

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 
 from magnetar.base.errors import MagnetarError
-from simulation.check import rules
-from simulation.check.history import History
-from simulation.players import Manner, Publisher, Subscriber
-from simulation.wire import Gone, Wire
+from simulation.crash import rules
+from simulation.crash.frame_clients import Manner, Publisher, Subscriber
+from simulation.crash.frame_connection import Gone, Wire
+from simulation.crash.history import History
 
 RETRY_S = 0.02
 TURN_S = 0.01

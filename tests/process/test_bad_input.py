@@ -20,8 +20,8 @@ import pytest
 from magnetar.wire import frames, message
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
-from simulation.players import each
-from simulation.wire import Wire, with_entry
+from simulation.crash.frame_clients import each
+from simulation.crash.frame_connection import Wire, with_entry
 from tests.process.swarm import Swarm, until
 from tests.servers.standalone import Standalone
 

@@ -28,8 +28,8 @@ import pytest
 import magnetar
 from magnetar import errors
 from magnetar.ledger.local.segment import SEGMENT_MAGIC
-from simulation.players import each, some
-from simulation.wire import Wire
+from simulation.crash.frame_clients import each, some
+from simulation.crash.frame_connection import Wire
 from tests.process.swarm import Swarm, until
 from tests.servers.standalone import Standalone
 

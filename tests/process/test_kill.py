@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from simulation.check import rules
-from simulation.players import bits, each, some, upto
+from simulation.crash import rules
+from simulation.crash.frame_clients import (
+    bits,
+    each,
+    some,
+    upto,
+)
 from tests.process.swarm import Swarm
 from tests.servers.standalone import Standalone
 

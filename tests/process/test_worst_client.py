@@ -19,7 +19,7 @@ import pytest
 from magnetar.base import accounts, limits
 from magnetar.wire import message
 from magnetar.wire.proto import pb
-from simulation.wire import with_entry
+from simulation.crash.frame_connection import with_entry
 from tests.process.hostile import T, Talker, a_command, command
 from tests.process.neighbour import Neighbour
 from tests.servers.probed import Probed

@@ -13,13 +13,13 @@ from magnetar.aio import Client
 from magnetar.broker.node import Node
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.policy.settings import Settings
-from simulation.fence import fence
-from simulation.host import Host
-from simulation.loop import VirtualLoop
-from simulation.network import Network
-from simulation.runtime import SimulatedRuntime
-from simulation.store import MemoryStore
-from simulation.streams import Streams
+from simulation.environment.host import Host
+from simulation.environment.isolation import fence
+from simulation.environment.loop import VirtualLoop
+from simulation.environment.network import Network
+from simulation.environment.random_streams import Streams
+from simulation.environment.runtime import SimulatedRuntime
+from simulation.stores.metadata import MemoryStore
 
 PORT = 6650
 TOPIC = "persistent://public/default/there-and-back"

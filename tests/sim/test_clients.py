@@ -14,14 +14,19 @@ import pytest
 from magnetar.base.names import topic_name
 from magnetar.client.client import Client
 from simulation import history as record
-from simulation.check.verdict import verdict
-from simulation.crew import Crew
-from simulation.disk import ForgetfulFiles
+from simulation.check.suite import verdict
+from simulation.clients.lifecycle import Crew
+from simulation.crash.load import prepare
+from simulation.crash.single_broker import Life, World
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
 from simulation.history import FAIL, INVOKE, OK, History, Line, Value
-from simulation.inline import InlineRuntime
-from simulation.load import prepare
-from simulation.workload import ProducerPlan, SubscriptionPlan, TopicPlan, draw
-from simulation.world import Life, World
+from simulation.world.workload import (
+    ProducerPlan,
+    SubscriptionPlan,
+    TopicPlan,
+    draw,
+)
 
 PLAIN = "persistent://public/kept/t1"
 ONCE = "persistent://public/once/t2"

@@ -16,11 +16,11 @@ import pytest
 
 from magnetar.base.errors import MagnetarError, StorageFailed, StorageFull
 from magnetar.ledger.local.engine import LocalLedgers
-from simulation.check import rules
-from simulation.disk import ForgetfulFiles
-from simulation.liars import Forgetting, Hasty, Overstated
-from simulation.load import SETTINGS, Cast
-from simulation.world import Life, World
+from simulation.crash import rules
+from simulation.crash.load import SETTINGS, Cast
+from simulation.crash.single_broker import Life, World
+from simulation.environment.disk import ForgetfulFiles
+from simulation.mutants.lying_stores import Forgetting, Hasty, Overstated
 
 SEEDS = range(int(os.environ.get("MAGNETAR_CRASH_SEEDS", "1")))
 

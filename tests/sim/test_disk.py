@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
-from simulation.disk import FOR_GOOD, SECTOR_BYTES, SYNC_S, Crashed, ForgetfulFiles
+from simulation.environment.disk import (
+    FOR_GOOD,
+    SECTOR_BYTES,
+    SYNC_S,
+    Crashed,
+    ForgetfulFiles,
+)
 
 SEEDS = range(60)
 

@@ -16,13 +16,13 @@ import pytest
 
 from magnetar.base.errors import Closed, Conflict
 from magnetar.runtime.runtime import Owner
-from simulation.disk import ForgetfulFiles
-from simulation.host import Host
-from simulation.life import LIFE
-from simulation.loop import rest
-from simulation.runtime import SimulatedRuntime
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.host import Host
+from simulation.environment.incarnation import LIFE
+from simulation.environment.loop import rest
+from simulation.environment.runtime import SimulatedRuntime
 from tests.sim.exchange import Exchange
-from tests.sim.worlds import MANY, Lab, forever
+from tests.sim.small_worlds import MANY, Lab, forever
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation import history as record
-from simulation.check.verdict import verdict
+from simulation.check.suite import verdict
 from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Place, Value
 
 TOPIC = "persistent://public/default/t"

@@ -9,8 +9,8 @@ import pytest
 
 from magnetar.base.errors import Fenced, MagnetarError, NoSuchLedger, NotEnoughNodes, TimedOut, Unavailable, Unknown
 from magnetar.ledger.run import run_of
-from simulation.ledgers import MemoryLedgers
-from simulation.shelf import LedgerNastiness
+from simulation.stores.ledger_memory import LedgerNastiness
+from simulation.stores.ledgers import MemoryLedgers
 from tests.contract.ledgers import Outcomes, append, read_all
 from tests.contract.virtual import rest, run
 

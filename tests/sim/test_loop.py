@@ -16,8 +16,13 @@ from typing import Any
 
 import pytest
 
-from simulation.loop import Forbidden, Stuck, VirtualLoop, rest
-from simulation.streams import Streams
+from simulation.environment.loop import (
+    Forbidden,
+    Stuck,
+    VirtualLoop,
+    rest,
+)
+from simulation.environment.random_streams import Streams
 
 ROOT = Path(__file__).parents[2]
 
@@ -263,7 +268,7 @@ def test_whoever_is_left_at_the_end_is_buried_without_a_word() -> None:
 
 CANCELLING = """
 import asyncio, sys
-from simulation.loop import VirtualLoop
+from simulation.environment.loop import VirtualLoop
 ends = []
 junk = [object() for _ in range(int(sys.argv[2]))]
 async def waits(n):

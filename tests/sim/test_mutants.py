@@ -2,14 +2,14 @@
 
 The short tests begin near a seed that is known to catch; the slow ones begin at seed 0 and hold what each mutant
 states: caught within so many worlds of its kind. What a mutant is, and which faults are added for it:
-simulation/mutants.py.
+simulation/mutants/engines.py.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from simulation.mutants import MUTANTS, Mutant
+from simulation.mutants.engines import MUTANTS, Mutant
 
 NAMES = {
     "receipt before fsync",

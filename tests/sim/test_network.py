@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simulation.loop import Stuck, VirtualLoop, rest
-from simulation.network import Network, Weather
-from simulation.runtime import SimulatedRuntime
-from tests.sim.worlds import MANY, PORT, Pair, Talker, forever
+from simulation.environment.loop import Stuck, VirtualLoop, rest
+from simulation.environment.network import Network, Weather
+from simulation.environment.runtime import SimulatedRuntime
+from tests.sim.small_worlds import MANY, PORT, Pair, Talker, forever
 
 # What TCP promises
 

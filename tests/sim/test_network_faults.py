@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulation.loop import rest
-from tests.sim.worlds import MANY, Pair, Talker
+from simulation.environment.loop import rest
+from tests.sim.small_worlds import MANY, Pair, Talker
 
 # Faults
 

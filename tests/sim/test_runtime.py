@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from simulation.host import Host
-from simulation.loop import rest
-from simulation.runtime import SimulatedRuntime
-from tests.sim.worlds import MANY, Lab, forever
+from simulation.environment.host import Host
+from simulation.environment.loop import rest
+from simulation.environment.runtime import SimulatedRuntime
+from tests.sim.small_worlds import MANY, Lab, forever
 
 # Lanes
 

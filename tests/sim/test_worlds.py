@@ -10,7 +10,7 @@ import pytest
 
 from simulation.corpus import Known, corpus
 from simulation.runner import Result, run
-from tests.sim.trying import complaint, failing, groups, shown
+from tests.sim.world_runs import complaint, failing, groups, shown
 
 
 @pytest.mark.parametrize("seeds", groups(0, 49), ids=shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.trying import failing, groups, shown
+from tests.sim.world_runs import failing, groups, shown
 
 
 @pytest.mark.parametrize("seeds", groups(50, 99), ids=shown)

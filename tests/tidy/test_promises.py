@@ -17,7 +17,7 @@ def unproven(text: str) -> Iterator[str]:
         file = PAGE.parent / path
         if not file.exists() or f"def {name}(" not in file.read_text(encoding="utf-8"):
             yield f"{name} is not in {path}"
-    rules = (ROOT / "simulation" / "check" / "rules.py").read_text(encoding="utf-8")
+    rules = (ROOT / "simulation" / "crash" / "rules.py").read_text(encoding="utf-8")
     for names in RULE.findall(text):
         for name in re.findall(r"`(\w+)`", names):
             if f"def {name}(" not in rules:

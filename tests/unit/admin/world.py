@@ -25,9 +25,9 @@ from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 from magnetar.wire.message import batch, single
 from magnetar.wire.proto import pb
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledgers import MemoryLedgers
+from simulation.stores.metadata import MemoryStore
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "rest"
 

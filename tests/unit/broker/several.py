@@ -23,8 +23,8 @@ from magnetar.metadata import paths
 from magnetar.policy.settings import Settings
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledgers import MemoryLedgers
 from tests.async_tests import provides, within
 from tests.unit.broker.world import TOPIC, Client
 from tests.unit.clock import run_on_clock, settle

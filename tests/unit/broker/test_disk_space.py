@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.limits import DISK_LOOK_S
 from magnetar.broker.disk_space import MIB, RESERVE, DiskSpace, floor_bytes, is_low, release_reserve
 from magnetar.wire.proto import pb
-from simulation.disk import ForgetfulFiles
+from simulation.environment.disk import ForgetfulFiles
 from tests.unit.broker.world import TOPIC, World, pass_s
 
 GIB = 1024 * MIB

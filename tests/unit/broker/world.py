@@ -17,8 +17,8 @@ from magnetar.topic.topic import Topic
 from magnetar.wire import commands, frames
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledgers import MemoryLedgers
 from tests.async_tests import provides, within
 from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import FRAME_BYTES_MAX, HeldStore, NoFiles, Out, an_entry, send_frame

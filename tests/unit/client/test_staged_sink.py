@@ -8,7 +8,7 @@ from magnetar.base.errors import TimedOut
 from magnetar.base.limits import CLIENT_CONNECT_S, CLIENT_OPERATION_S, CLIENT_STAGE_S
 from magnetar.client.client import Client
 from magnetar.client.staged_sink import StagedSink
-from simulation.inline import InlineRuntime
+from simulation.environment.inline_runtime import InlineRuntime
 from tests.unit.clock import run_on_clock
 from tests.unit.topic.world import NoFiles
 

@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.names import namespace_name
 from magnetar.policy.policies import Policies
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
 from tests.unit.cluster.world import World, a_world
 
 pytestmark = pytest.mark.real_clock

@@ -8,7 +8,7 @@ from magnetar.cluster.brokers import Brokers
 from magnetar.cluster.ownership import Broker, Urls
 from magnetar.cluster.registration import member_value
 from magnetar.metadata import paths
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
 
 pytestmark = pytest.mark.real_clock
 

@@ -16,8 +16,8 @@ from magnetar.cluster.lock_ownership import LockOwnership
 from magnetar.cluster.ownership import Broker, Candidate, Urls
 from magnetar.cluster.registration import owner_of, owner_value
 from magnetar.metadata import paths
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore, lost
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore, lost
 from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 

@@ -19,7 +19,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.names import NamespaceName, TopicName, namespace_name, topic_name
 from magnetar.policy.policies import Bundles, Policies
-from simulation.store import Fault, MemoryStore, lost
+from simulation.stores.metadata import Fault, MemoryStore, lost
 from tests.unit.cluster.world import World, a_world
 
 pytestmark = pytest.mark.real_clock

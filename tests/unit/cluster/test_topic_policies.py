@@ -10,7 +10,7 @@ from magnetar.base.errors import Corrupt
 from magnetar.base.names import NamespaceName, namespace_name, topic_name
 from magnetar.cluster.topic_policies import TopicPolicies
 from magnetar.metadata import paths
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
 
 pytestmark = pytest.mark.real_clock
 

@@ -28,7 +28,7 @@ from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import ABSENT
 from magnetar.policy.policies import AutoTopicCreation, Policies
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.store import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost
 from tests.unit.cluster.world import World, a_world, run
 
 pytestmark = pytest.mark.real_clock

@@ -14,7 +14,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import Position
 from magnetar.base.limits import LEDGER_DEATHS_MAX
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.unit.ledger.world import Answers, World, a_config, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import NotReady
 from magnetar.base.ids import BEFORE_ALL, Position
-from simulation.store import Fault
+from simulation.stores.metadata import Fault
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock

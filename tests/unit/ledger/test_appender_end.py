@@ -16,7 +16,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.ledger.retention import Retention, Rule
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock

@@ -10,7 +10,7 @@ from magnetar.base.errors import Corrupt, Refused, Unknown
 from magnetar.base.ids import Position
 from magnetar.ledger.chain import LedgerSpan
 from magnetar.ledger.record import LedgerRecord, decode_links
-from simulation.store import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost
 
 pytestmark = pytest.mark.real_clock
 

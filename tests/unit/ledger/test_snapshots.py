@@ -12,9 +12,9 @@ from magnetar.base.limits import SNAPSHOT_ENTRY_BYTES_MAX
 from magnetar.ledger.orphans import sweep
 from magnetar.ledger.run import run_of
 from magnetar.ledger.snapshots import SnapshotLog, newest, split, unseal
-from simulation.ledgers import MemoryLedgers
-from simulation.power import PoweredStore
-from simulation.store import Fault, lost
+from simulation.environment.power import PoweredStore
+from simulation.stores.ledgers import MemoryLedgers
+from simulation.stores.metadata import Fault, lost
 from tests.unit.ledger.world import World, at_every_step, settle
 
 pytestmark = pytest.mark.real_clock

@@ -12,10 +12,10 @@ from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.ledger.managed import ManagedConfig, ManagedLedger
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.tail import TailCache
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
-from simulation.power import Power, PoweredStore
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.environment.power import Power, PoweredStore
+from simulation.stores.ledgers import MemoryLedgers
+from simulation.stores.metadata import MemoryStore
 
 PATH = "/managed-ledgers/public/default/persistent/orders"
 

@@ -9,8 +9,8 @@ import pytest
 from magnetar.base.errors import BadVersion, Conflict, Corrupt
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.store import MetadataStore
-from simulation.nasty import Nastiness
-from simulation.store import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata_faults import Nastiness
 from tests.contract.stores import Engine, Expiring, On, told
 
 pytestmark = pytest.mark.real_clock

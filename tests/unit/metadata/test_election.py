@@ -10,7 +10,7 @@ from magnetar.base.errors import TimedOut
 from magnetar.metadata.election import Election, State
 from magnetar.metadata.store import MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.store import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, until
 
 pytestmark = pytest.mark.real_clock

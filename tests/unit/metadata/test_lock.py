@@ -10,7 +10,7 @@ from magnetar.base.errors import Conflict, Unknown
 from magnetar.metadata.lock import Lock, Locks, State
 from magnetar.metadata.store import Change, Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.store import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, listen, until
 
 pytestmark = pytest.mark.real_clock

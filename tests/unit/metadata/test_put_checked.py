@@ -10,7 +10,7 @@ from magnetar.base.errors import BadVersion, NotReady, Unknown
 from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT
-from simulation.store import Fault, MemoryStore, lost
+from simulation.stores.metadata import Fault, MemoryStore, lost
 
 pytestmark = pytest.mark.real_clock
 

@@ -8,7 +8,7 @@ from magnetar.base.errors import Misuse, Refused
 from magnetar.policy.dynamic import PATH, Dynamic
 from magnetar.policy.settings import Settings
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
 from tests.contract.stores import until
 
 pytestmark = pytest.mark.real_clock

@@ -22,8 +22,8 @@ from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import Assignment
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledgers import MemoryLedgers
 from tests.async_tests import provides, within
 from tests.unit.broker.world import Client
 from tests.unit.clock import pass_s, run_on_clock, settle

@@ -12,7 +12,7 @@ from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
 from magnetar.metadata import paths
 from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.schema.registry import AUTO_CONSUME, Registry
-from simulation.store import Fault, MemoryStore, lost
+from simulation.stores.metadata import Fault, MemoryStore, lost
 
 AVRO, STRING = 4, 1
 ID = "public/default/orders"

@@ -10,8 +10,8 @@ from magnetar.staged import codec, machine
 from magnetar.staged.codec import StageId
 from magnetar.staged.machine import Sink
 from magnetar.staged.store import SinkStore
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.unit.topic.world import NoFiles
 
 KEY = "a" * 20

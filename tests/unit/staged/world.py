@@ -13,8 +13,8 @@ from magnetar.staged.codec import StageId
 from magnetar.staged.machine import AlreadyCommitted, CommittedStage, Sink
 from magnetar.staged.publisher import Saved
 from magnetar.staged.service import StagedSinkService
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.async_tests import provides, within
 from tests.unit.clock import run_on_clock
 from tests.unit.topic.world import NoFiles

@@ -13,7 +13,7 @@ from magnetar.topic.incomplete_chunks import IncompleteChunks
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, SHARED
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.ledgers import MemoryLedgers, MemoryReader
+from simulation.stores.ledgers import MemoryLedgers, MemoryReader
 from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, settle, subscription_of, the_chunks
 
 SEGMENT = "segment://public/default/orders/0000-ffff-0"

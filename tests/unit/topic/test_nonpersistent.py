@@ -16,7 +16,7 @@ from magnetar.topic.settings import TopicSettings
 from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
 from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
-from simulation.inline import InlineRuntime
+from simulation.environment.inline_runtime import InlineRuntime
 from tests.unit.topic.world import NoFiles, Out, a_batch, an_entry, gathered, send_frame
 
 NOWHERE = Position(0, 0)

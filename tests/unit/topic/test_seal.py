@@ -9,7 +9,7 @@ from magnetar.base.ids import Term
 from magnetar.topic.dedup.dedup import Dedup
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE
 from magnetar.wire.proto import pb
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.unit.topic.world import Out, World, ack, an_entry, gathered, send_frame, settle
 
 

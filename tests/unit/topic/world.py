@@ -28,9 +28,9 @@ from magnetar.topic.topic import Topic
 from magnetar.wire import entry, frames, message
 from magnetar.wire.proto import pb
 from magnetar.wire.send_reader import SendRun, gather_sends
-from simulation.inline import InlineRuntime
-from simulation.ledgers import MemoryLedgers
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.ledgers import MemoryLedgers
+from simulation.stores.metadata import MemoryStore
 from tests.async_tests import provides, within
 from tests.unit.clock import pass_s, run_on_clock, settle
 

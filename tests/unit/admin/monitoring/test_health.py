@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import ConnectionLost, StorageFull
-from simulation.store import Fault, MemoryStore
+from simulation.stores.metadata import Fault, MemoryStore
 from tests.unit.admin.world import World, a_world
 
 pytestmark = pytest.mark.real_clock

@@ -10,7 +10,7 @@ from magnetar.broker.migration.migration import migrate
 from magnetar.cluster.peers import InspectPlainTopic
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
-from simulation.store import lost
+from simulation.stores.metadata import lost
 from tests.unit.admin.resources.scalable.test_migration import migrating
 from tests.unit.broker.world import TOPIC, Client, World, an_entry, command, publish, send_frame, settle
 from tests.unit.topic.world import a_batch

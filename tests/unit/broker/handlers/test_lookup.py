@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.names import topic_name
 from magnetar.wire.proto import pb
-from simulation.store import lost
+from simulation.stores.metadata import lost
 from tests.unit.broker.world import TOPIC, World, settle
 
 _T = pb.BaseCommand

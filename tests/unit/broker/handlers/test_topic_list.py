@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import topic_name
 from magnetar.wire.proto import pb
-from simulation.store import lost
+from simulation.stores.metadata import lost
 from tests.unit.broker.world import Client, World, settle
 
 _T = pb.BaseCommand

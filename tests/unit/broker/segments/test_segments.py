@@ -19,7 +19,7 @@ from magnetar.scalable.record.record import Intent, Kind, Record
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.unit.broker.world import Client, World, an_entry, send_frame, settle
 
 NAME = topic_name("topic://public/default/orders")

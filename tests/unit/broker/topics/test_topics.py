@@ -12,7 +12,7 @@ from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.store import Fault
+from simulation.stores.metadata import Fault
 from tests.unit.broker.world import TOPIC, World, pass_s, settle
 
 NAME = topic_name(TOPIC)

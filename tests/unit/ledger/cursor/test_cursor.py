@@ -11,7 +11,7 @@ from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.retention import Retention, Rule
 from magnetar.metadata import paths
-from simulation.store import Fault
+from simulation.stores.metadata import Fault
 from tests.unit.ledger.world import PATH, World, a_config, publish, settle
 
 pytestmark = pytest.mark.real_clock

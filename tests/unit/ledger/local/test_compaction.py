@@ -10,9 +10,9 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import INDEX_PLAIN_ITEMS_MAX, JOURNAL_SPARES_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import run_of
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import append, entries, entry, read_all
 
 pytestmark = pytest.mark.real_clock

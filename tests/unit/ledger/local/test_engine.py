@@ -12,9 +12,9 @@ from magnetar.base.limits import LEDGER_IDS_RESERVED
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import run_of
 from magnetar.metadata.store import Event
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore, lost
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore, lost
 from tests.contract.ledgers import append, read_all
 
 pytestmark = pytest.mark.real_clock

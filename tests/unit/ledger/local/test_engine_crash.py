@@ -1,7 +1,7 @@
 """A crash at every write and every sync of a recorded load, and at every one of the recovery after it.
 
-The disk forgets, tears and reorders what was not synced (`simulation/disk.py`). The promise: every entry that was
-acknowledged is there, in order, without a gap, and nothing is there that was never appended.
+The disk (`simulation/environment/disk.py`) forgets, tears and reorders what was not synced. The promise: every entry
+that was acknowledged is present, in order, without a gap, and no entry appears that was never appended.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from magnetar.base.errors import MagnetarError, NoSuchLedger, StorageFailed, StorageFull
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.store import Writer
-from simulation.disk import Crashed, ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.disk import Crashed, ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import Outcomes, entries, entry, read_all
 
 pytestmark = pytest.mark.real_clock

@@ -13,9 +13,9 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.local.records import HEADER_BYTES, MAGIC_BYTES, encode
 from magnetar.ledger.local.segment import START, log_name, sidecar_name
 from magnetar.ledger.run import run_of
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.async_tests import provides
 from tests.contract.ledgers import append, entries, entry, read_all
 

@@ -13,9 +13,9 @@ from magnetar.base.errors import MagnetarError, Misuse, StorageFailed, StorageFu
 from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
-from simulation.disk import ForgetfulFiles
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import Outcomes, append, read_all
 
 pytestmark = pytest.mark.real_clock

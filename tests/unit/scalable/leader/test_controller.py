@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import Conflict, MagnetarError
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import SubscriptionKind
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.steps import MERGE, SPLIT
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, settle, spawn
 

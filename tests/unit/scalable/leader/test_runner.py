@@ -9,7 +9,7 @@ from typing import Any
 from magnetar.runtime.runtime import Owner
 from magnetar.scalable.leader.runner import MachineRunner
 from magnetar.scalable.machines.effects import Call, CallLost, Effect, Event, Finished, ReadRecord, RecordRead
-from simulation.inline import InlineRuntime
+from simulation.environment.inline_runtime import InlineRuntime
 from tests.unit.topic.world import NoFiles
 
 

@@ -11,7 +11,7 @@ from magnetar.base.names import TopicName, topic_name
 from magnetar.metadata.store import ABSENT
 from magnetar.scalable.record.record import created
 from magnetar.scalable.record.store import RecordStore
-from simulation.store import MemoryStore
+from simulation.stores.metadata import MemoryStore
 
 pytestmark = pytest.mark.real_clock
 

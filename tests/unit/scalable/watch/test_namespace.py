@@ -15,8 +15,8 @@ from magnetar.metadata.store import Node
 from magnetar.scalable.record import codec, record
 from magnetar.scalable.watch.namespace import NamespaceIndex
 from magnetar.scalable.watch.namespace_diff import Member
-from simulation.inline import InlineRuntime
-from simulation.store import MemoryStore
+from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.metadata import MemoryStore
 from tests.unit.scalable.world import NAME, Cluster, pass_s, settle
 from tests.unit.topic.world import NoFiles
 

@@ -25,7 +25,7 @@ from magnetar.metadata import paths
 from magnetar.topic.producers.admission import Admission
 from magnetar.topic.subscriptions.consumer import KeyShared
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
-from simulation.store import Fault, lost
+from simulation.stores.metadata import Fault, lost
 from tests.unit.topic.world import Out, World, ack, settle, subscription_of
 
 

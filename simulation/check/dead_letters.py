@@ -1,0 +1,39 @@
+"""Invariant 17: dead letters are what the application refused, and what it always refuses becomes one.
+
+Asked of queues that bury. A message is sent to the dead letters only if a consumer of the subscription refused it
+before; and when the subscription has come to rest, every message that was refused is there, in chunks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.check.history_index import Subscription, tell
+from simulation.history import INVOKE, OK, History, Line, Value
+
+
+def check(history: History) -> Iterator[Finding]:
+    for subscription in tell(history).subscriptions.values():
+        if any(line.operation == record.BURY for line in subscription.lines):
+            yield from _subscription(subscription)
+
+
+def _subscription(subscription: Subscription) -> Iterator[Finding]:
+    refused: dict[Value, Line] = {}
+    buried: set[Value] = set()
+    topic, name = subscription.topic.name, subscription.name
+    for line in subscription.lines:
+        if line.operation == record.SETTLE:
+            for value in refused.keys() - buried:
+                what = f"{name}: {value} was refused, and is not among the dead letters when all is quiet"
+                yield Finding(17, topic, what, (refused[value], line))
+        if line.value is None:
+            continue
+        if line.operation == record.NACK:
+            refused[line.value] = line
+        elif line.operation == record.BURY and line.phase == OK:
+            buried.add(line.value)
+        elif line.operation == record.BURY and line.phase == INVOKE and line.value not in refused:
+            yield Finding(17, topic, f"{name}: {line.value} is buried, and nobody refused it", (line,))

@@ -1,0 +1,59 @@
+"""Invariant 1: no acknowledged message is lost.
+
+What a producer got a receipt for is delivered to every subscription that was there before the send began; to later ones
+by where they start. Asked where a subscription came to its end: its own consumers in a healed world (SETTLE), or a
+fresh consumer or reader (DRAIN). A send whose outcome is not known is owed to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.cursor_state import Standing
+from simulation.check.finding import Finding
+from simulation.check.history_index import Subscription, tell
+from simulation.history import OK, History, Line, Value
+
+
+def check(history: History) -> Iterator[Finding]:
+    for subscription in tell(history).subscriptions.values():
+        yield from _subscription(subscription)
+
+
+def _subscription(subscription: Subscription) -> Iterator[Finding]:
+    standing = Standing()
+    delivered: set[Value] = set()
+    told: set[Value] = set()
+    moves = 0
+    for line in subscription.lines:
+        standing.feed(line)
+        if line.operation == record.UNSUBSCRIBE and standing.moves != moves:
+            delivered.clear()
+            told.clear()
+        moves = standing.moves
+        if line.operation == record.RECEIVE and line.value is not None:
+            delivered.add(line.value)
+        elif line.operation in (record.SETTLE, record.DRAIN) and line.phase == OK:
+            for finding in _missing(subscription, standing, line, delivered | told):
+                assert finding.lines[0].value is not None
+                told.add(finding.lines[0].value)
+                yield finding
+
+
+def _missing(subscription: Subscription, standing: Standing, end: Line, delivered: set[Value]) -> Iterator[Finding]:
+    topic = subscription.topic
+    if standing.born is None or standing.loose:
+        return
+    for value, send in topic.sends.items():
+        acked = send.acked
+        if acked is None or value in delivered or acked.number > end.number:
+            continue
+        sent = subscription.owed(standing.born, value, end.number)
+        if sent is None or standing.passes(topic, value):
+            continue
+        if any(standing.is_skipped(place) for place in topic.copies.get(value, [])):
+            continue
+        who = "its own consumers" if end.operation == record.SETTLE else "a fresh consumer"
+        what = f"{value} has its receipt; {subscription.name} never got it, though {who} came to the end"
+        yield Finding(1, topic.name, what, (sent, acked, end))

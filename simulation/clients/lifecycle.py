@@ -1,0 +1,289 @@
+"""All client processes of a world: started on a workload, told to stop, to settle, to drain, and to read the logs.
+
+    crew = Crew(history, chance, make_client, plans)
+    crew.start()                 # in the loop of the world; then come the faults
+    await crew.stop_sending()    # after healing: every producer waits for its last receipts
+    await crew.settle()          # the consumers that are there come to the end by themselves
+    await crew.drain()           # they leave; one fresh consumer for each subscription takes what was left
+    await crew.read_logs()       # every topic from its beginning
+    await crew.close()
+    findings = verdict(history)
+
+A task of a client that ends with an error of its own is raised by whatever waits for it: that is a bug, ours or the
+client's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.client import Client
+from simulation import history as record
+from simulation.clients.batch_reader import Batcher
+from simulation.clients.checkpoint_consumer import Checkpointer
+from simulation.clients.checkpoint_group import Grouper
+from simulation.clients.chunk_producer import Cutter, Segments
+from simulation.clients.consumer import Book, Follower, Taker
+from simulation.clients.expiring_reader import Lapser
+from simulation.clients.multi_topic_consumer import ALL, Gatherer
+from simulation.clients.producer import Sender
+from simulation.clients.queue_consumer import Queuer
+from simulation.clients.segment_probe import probe
+from simulation.clients.stream_consumer import Streamer
+from simulation.history import INVOKE, OK, UNKNOWN, History
+from simulation.world.workload import (
+    BATCHES,
+    CHECKPOINT,
+    GROUP,
+    QUEUE,
+    READER,
+    STREAM,
+    ProducerPlan,
+    SubscriptionPlan,
+    TopicPlan,
+)
+
+IDLE_S = (
+    75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
+)
+SETTLE_S_MAX = 600.0
+OPEN_TRIES_MAX = 15  # each takes as long as a client waits
+
+
+class Unsettled(AssertionError):
+    """The world was healed and yet does not come to rest."""
+
+
+class Crew:
+    """`make_client(process)` gives each process its client: one for all, or one each on a host of its own."""
+
+    def __init__(
+        self,
+        history: History,
+        chance: random.Random,
+        make_client: Callable[[str], Client],
+        plans: Sequence[TopicPlan],
+        *,
+        idle_s: float = IDLE_S,
+        numbers: dict[str, int] | None = None,
+        gathers: bool = False,
+        addresses: Sequence[tuple[str, int]] = (),
+        segments: Segments = lambda topic: [],
+    ) -> None:
+        """`numbers` outlives the crew: the next number of each producer. `gathers`: one consumer takes all topics.
+        `addresses` of the brokers and `segments` of topics: for those who cut messages themselves."""
+        self.history = history
+        self.book = Book(history)
+        self.plans = list(plans)
+        self._chance = chance
+        self._apart = random.Random(str(chance.getstate()[1][:4]))  # for what only some worlds have
+        self._make_client = make_client
+        self._idle_s = idle_s
+        self._numbers = {} if numbers is None else numbers
+        self._gathers = gathers
+        self._addresses = addresses
+        self._segments = segments
+        self._clients: dict[int, Client] = {}
+        self._senders: list[asyncio.Task[None]] = []
+        self._takers: list[asyncio.Task[None]] = []
+        self._present: dict[tuple[str, str], list[Taker]] = {}  # by topic and subscription
+
+    def start(self) -> None:
+        for topic in self.plans:
+            facts: dict[str, Any] = {
+                "deduplication": topic.deduplication,
+                "kept": topic.kept,
+                "scalable": topic.scalable,
+            }
+            self.history.note("world", record.TOPIC, OK, topic.topic, **facts)
+            for plan in topic.subscriptions:
+                for place in range(plan.first, plan.first + plan.consumers):
+                    self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
+            for producer in topic.producers:
+                self._senders.append(self._spawn(self._sender(topic, producer).run()))
+
+        if self._gathers:
+            topics = [plan.topic for plan in self.plans]
+            gatherer = Gatherer(self.book, self._client("gatherer"), topics, "gatherer", self._draw())
+            self._takers.append(self._spawn(gatherer.run()))
+
+    async def stop_sending(self) -> None:
+        self.book.sending = False
+        await _ended(self._senders)
+
+    async def settle(self) -> None:
+        """Until nobody gets anything more. Raises Unsettled if that does not come."""
+        self.book.settling = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        seen = -1
+        quiet_since = began
+        while loop.time() - quiet_since < self._idle_s:
+            if loop.time() - began > SETTLE_S_MAX:
+                raise Unsettled(f"still delivering after {SETTLE_S_MAX:g} s of quiet")
+            await asyncio.sleep(1.0)
+            _raise_failed(self._takers)
+            # From the end back to what was looked at before: only whether anything was received matters.
+            if any(line.operation in (record.RECEIVE, record.READ) for line in self.history.lines[max(seen, 0) :]):
+                quiet_since = loop.time()
+            seen = len(self.history.lines)
+        for topic in self.plans:
+            for plan in topic.subscriptions:
+                if plan.type in (STREAM, QUEUE, GROUP):
+                    self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
+                elif plan.type not in (READER, CHECKPOINT, BATCHES):
+                    present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
+                    found = [list(attachment) for attachment in present if attachment is not None]
+                    self.history.note(
+                        "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=found
+                    )
+
+    async def probe(self, actives: Callable[[str], Sequence[tuple[int, int, int]]]) -> None:
+        """Every active segment of every scalable topic takes a message. `actives`: id and range of each."""
+        for topic in self.plans:
+            if topic.scalable:
+                await probe(self.history, self._client("probe"), topic, actives(topic.topic), self._numbers)
+
+    async def leave(self) -> None:
+        """Every consumer leaves, and nobody comes after it: this crew has nothing to drain."""
+        self.book.over = True
+        await _ended(self._takers)
+
+    async def drain(self) -> None:
+        """Every consumer leaves; then one fresh consumer for each subscription takes all there is."""
+        self.book.over = True
+        await _ended(self._takers)
+        self._takers = [
+            self._spawn(self._drain(topic, plan))
+            for topic in self.plans
+            for plan in (*topic.subscriptions, *([ALL] if self._gathers else []))
+            if plan.type != READER
+        ]
+        await _ended(self._takers)
+
+    async def read_logs(self) -> None:
+        self._takers = [self._spawn(self._read_log(topic)) for topic in self.plans]
+        await _ended(self._takers)
+
+    async def close(self) -> None:
+        """Whatever is left ends now."""
+        self.book.sending, self.book.over = False, True
+        for task in (*self._senders, *self._takers):
+            task.cancel()
+        await asyncio.gather(*self._senders, *self._takers, return_exceptions=True)
+        for client in self._clients.values():
+            try:
+                await client.close()
+            except MagnetarError:
+                pass  # producers that were cancelled in the middle have messages without an answer
+
+    # Inside
+
+    def _sender(self, topic: TopicPlan, plan: ProducerPlan) -> Sender | Cutter:
+        if not plan.mixes:
+            return Sender(self.book, self._client(plan.name), topic, plan, self._draw(), self._numbers)
+        chance = random.Random(self._apart.getrandbits(64))
+        return Cutter(self.book, self._addresses, self._segments, topic, plan, chance, self._numbers)
+
+    def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
+        taker = self._made(topic, plan, name)
+        self._present.setdefault((topic.topic, plan.name), []).append(taker)
+        return taker.run()
+
+    def _made(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Taker:
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
+        taker.address = topic.address
+        return taker
+
+    async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
+        name = f"{_short(topic)}-{plan.name}-drain"
+        taker = self._made(topic, plan, name)
+        if isinstance(taker, Checkpointer):
+            for reader in self._present[topic.topic, plan.name]:
+                assert isinstance(reader, Checkpointer)
+                if not await reader.finish(self._idle_s, OPEN_TRIES_MAX):
+                    raise Unsettled(f"no reader for {topic.topic} in a healed world")
+            return
+        await self._take_all(topic, plan, taker)
+
+    async def _take_all(self, topic: TopicPlan, plan: SubscriptionPlan, taker: Taker) -> None:
+        for _ in range(OPEN_TRIES_MAX):
+            taker.note(record.DRAIN, INVOKE)
+            consumer = await taker.open()
+            if consumer is not None:
+                break
+            await asyncio.sleep(1.0)
+        else:
+            raise Unsettled(f"no consumer for {plan.name} of {topic.topic} in a healed world")
+        try:
+            while (message := await taker.take(consumer, self._idle_s)) is not None:
+                await taker.ack(consumer, message)
+        except MagnetarError as error:
+            taker.note(record.DRAIN, UNKNOWN, error=type(error).__name__)
+            raise
+        taker.note(record.DRAIN, OK)
+        await consumer.close()
+
+    async def _read_log(self, topic: TopicPlan) -> None:
+        name = f"{_short(topic)}-log"
+        if topic.scalable:  # a consumer that comes late, and begins at the beginning of all generations
+            await self._drain(topic, SubscriptionPlan("log", STREAM))
+            return
+        reading = Follower(
+            self.book, self._client(name), topic.topic, SubscriptionPlan(name, READER), name, self._draw()
+        )
+        reader = await reading.reader()
+        if reader is None:
+            raise Unsettled(f"no reader for {topic.topic} in a healed world")
+        while await reader.has_message_available():
+            if await reading.take(reader, self._idle_s) is None:
+                break  # there is more and it does not come: what is missing is found out
+        reading.note(record.DRAIN, OK)
+        await reader.close()
+
+    def _client(self, process: str) -> Client:
+        client = self._make_client(process)
+        self._clients[id(client)] = client
+        return client
+
+    def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
+        """A stream of its own for each process: what one draws does not disturb another."""
+        apart = plan is not None and (
+            plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES) or (plan.type == STREAM and (plan.seeks or plan.skipped))
+        )
+        return random.Random((self._apart if apart else self._chance).getrandbits(64))
+
+    @staticmethod
+    def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
+
+
+def _kind(plan: SubscriptionPlan) -> type[Taker]:
+    kinds: dict[str, type[Taker]] = {
+        READER: Follower,
+        STREAM: Streamer,
+        QUEUE: Queuer,
+        CHECKPOINT: Checkpointer,
+        GROUP: Grouper,
+        BATCHES: Batcher,
+    }
+    return Lapser if plan.lapses else kinds.get(plan.type, Taker)
+
+
+def _short(topic: TopicPlan) -> str:
+    return topic.topic.rsplit("/", 1)[-1]
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        await task
+
+
+def _raise_failed(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()

@@ -1,0 +1,177 @@
+"""The producer process of a simulated world: it sends through the real client and writes down what it knows of it.
+
+Object after object: each sends for a while and is then flushed and closed, or closed in the middle. What became of each
+message is told by the client's callbacks, also of those it gave up. One that `resends` begins each object with what is
+not known to be stored, in order, under the same sequence ids: that is safe only with deduplication, without batches
+(another grouping would overlap half of an old one) and without a send timeout (one given up in the middle would be
+taken for a duplicate of the younger that were stored).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.client import Client
+from magnetar.client.message import MessageId
+from magnetar.client.options import ProducerOptions
+from magnetar.client.producer.batch import Batching
+from magnetar.client.producer.producer import MessageOptions, Producer
+from simulation import history as record
+from simulation.clients.consumer import AGAIN_S, Book, place_of
+from simulation.history import INVOKE, KEYLESS, OK, Value
+from simulation.world.workload import ProducerPlan, TopicPlan
+
+DELAY_S_MAX = 2.0  # of a delayed message
+OVERSIZED_BYTES = 3_000
+FLUSH_S = 120.0  # how long a producer waits for its last receipts
+
+
+class Sender:
+    """One producer process: object after object, until the book says that sending is over."""
+
+    def __init__(
+        self,
+        book: Book,
+        client: Client,
+        topic: TopicPlan,
+        plan: ProducerPlan,
+        chance: random.Random,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
+        """`numbers`: what the application keeps, whatever becomes of its process: the next number of each producer."""
+        self._book = book
+        self._client = client
+        self._topic = topic
+        self._plan = plan
+        self._chance = chance
+        self._numbers = {} if numbers is None else numbers
+        self._unknown: dict[Value, None] = {}  # of one that resends: not known to be stored, in order
+        self._session = 0
+
+    async def run(self) -> None:
+        while self._book.sending or self._unknown:
+            try:
+                producer = await self._client.create_producer(self._topic.address, **self._options())
+            except MagnetarError:
+                if not self._book.sending:
+                    return
+                await asyncio.sleep(AGAIN_S + self._chance.random())
+                continue
+            self._session = self._book.history.session()
+            patience_s = 0.0
+            try:
+                await self._stint(producer)
+                patience_s = FLUSH_S if self._chance.random() < 0.7 or not self._book.sending else 0.01
+                async with asyncio.timeout(patience_s):
+                    await producer.flush()
+            except TimeoutError:
+                if patience_s == FLUSH_S:  # far longer than chaos lasts
+                    raise AssertionError(f"{self._plan.name}: no answer in {FLUSH_S:g} s of a healed world") from None
+            except MagnetarError:
+                pass  # whatever became of its messages was told to `_done`
+            await producer.close(flush=False)
+            if not self._book.sending:
+                return
+
+    def _options(self) -> ProducerOptions:
+        plan = self._plan
+        batching = None
+        if plan.batch_messages > 1:
+            batching = Batching(messages_max=plan.batch_messages, delay_s=0.02, by_key=plan.by_key, linger=True)
+        options = ProducerOptions(batching=batching, send_timeout_s=plan.send_timeout_s)
+        if plan.named:
+            options["name"] = plan.name
+        if plan.chunking:
+            options["chunking"] = True
+        if self._topic.regular:
+            options["follow"] = True
+        return options
+
+    async def _stint(self, producer: Producer[bytes]) -> None:
+        for value in list(self._unknown):
+            self._send(producer, value)
+        left = max(1, round(self._chance.expovariate(1 / self._plan.stint_messages)))
+        while left > 0 and self._book.sending:
+            for _ in range(self._chance.randint(1, self._plan.burst)):
+                number = self._numbers.get(self._plan.name, 0)
+                self._numbers[self._plan.name] = number + 1
+                key = (
+                    f"{KEYLESS}{self._plan.name}-{number}"
+                    if self._plan.keyless
+                    else self._chance.choice(self._topic.keys)
+                )
+                self._send(producer, Value(self._plan.name, key, number))
+                left -= 1
+            await asyncio.sleep(self._chance.expovariate(1 / self._plan.pause_s))
+
+    def _send(self, producer: Producer[bytes], value: Value) -> None:
+        plan = self._plan
+        facts: dict[str, Any] = {"name": plan.name, "sequence": value.number} if plan.named else {}
+        if plan.by_key and plan.batch_messages > 1:
+            facts["by_key"] = True
+        if plan.resends:
+            self._unknown[value] = None
+        options = MessageOptions(key=value.sent_key)
+        if plan.delays and self._chance.random() < plan.delays:
+            delay_s = options["deliver_after_s"] = self._chance.uniform(0.05, DELAY_S_MAX)
+            facts["due"] = asyncio.get_running_loop().time() + delay_s
+        if plan.named:
+            options["sequence_id"] = value.number
+        self._note(INVOKE, value, producer, **facts)
+        session = self._session
+
+        def done(found: MessageId | None, error: MagnetarError | None) -> None:
+            self._done(producer, session, value, found, error)
+
+        large = plan.oversized and self._chance.random() < plan.oversized
+        try:
+            producer.send_nowait(value.padded(OVERSIZED_BYTES if large else plan.padding_bytes), done, **options)
+        except MagnetarError as error:
+            self._done(producer, session, value, None, error)
+            raise
+
+    def _done(
+        self,
+        producer: Producer[bytes],
+        session: int,
+        value: Value,
+        found: MessageId | None,
+        error: MagnetarError | None,
+    ) -> None:
+        epoch = producer.counters[0].reattached
+        where: dict[str, Any] = {}
+        if error is None:
+            assert found is not None
+            self._unknown.pop(value, None)
+            if self._topic.scalable:
+                where["segment"] = found.segment
+            self._book.history.note(
+                self._plan.name,
+                record.SEND,
+                OK,
+                self._topic.topic,
+                value=value,
+                place=place_of(found),
+                session=session,
+                epoch=epoch,
+                **where,
+            )
+        else:
+            self._book.history.failed(
+                self._plan.name, record.SEND, error, self._topic.topic, value=value, session=session, epoch=epoch
+            )
+
+    def _note(self, phase: str, value: Value, producer: Producer[bytes], **facts: Any) -> None:
+        self._book.history.note(
+            self._plan.name,
+            record.SEND,
+            phase,
+            self._topic.topic,
+            value=value,
+            session=self._session,
+            epoch=producer.counters[0].reattached,
+            **facts,
+        )

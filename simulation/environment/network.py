@@ -1,0 +1,356 @@
+"""The network between simulated machines: what TCP may do to bytes, and nothing that it may not.
+
+Inside a connection order is kept and no byte is lost while it lives; each write travels for a time of its own and is
+read in pieces cut anywhere. The transport has the surface that the product may use and no more. Which machine a caller
+is on comes from its life (`incarnation`); without one, everything is on one machine of no name.
+
+Faults are methods: `cut` and `heal` (one way; what waited arrives, or the connection is reset), `hold` and `release`
+(what waited arrives), `lose` (both sides are told), `half_open` (one side is told), `down` and `up` (a machine, called
+by its host). Without streams the network is calm: no delay, whole reads, no fault by chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import errno
+import random
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simulation.environment.incarnation import LIFE, Life
+from simulation.environment.transport import End, Fate, Signal
+
+if TYPE_CHECKING:
+    from simulation.environment.loop import VirtualLoop
+    from simulation.environment.random_streams import Streams
+
+PORT_FIRST = 20_000
+LOOPBACK = (None, "", "localhost", "127.0.0.1", "0.0.0.0")
+KERNEL_BYTES = 64 * 1024  # written and not read, but no longer in the writer's own hands
+
+Factory = Callable[[], asyncio.BaseProtocol]
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How a network behaves when nothing is broken. Change `Network.weather` at any time."""
+
+    delay_s_min: float = 0.0002
+    delay_s_max: float = 0.003
+    late_chance: float = 0.01  # of a write that takes up to late_s_max
+    late_s_max: float = 0.1
+    split_chance: float = 0.1  # of a read that is cut short, anywhere
+    kernel_bytes_min: int = 2 * 1024  # drawn for each connection
+    kernel_bytes_max: int = KERNEL_BYTES
+
+
+class Link:
+    """One direction between two machines."""
+
+    __slots__ = ("cut", "held", "slow", "waiters")
+
+    def __init__(self) -> None:
+        self.cut = False
+        self.held = False
+        self.slow = 1.0
+        self.waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def blocked(self) -> bool:
+        return self.cut or self.held
+
+
+class Network:
+    def __init__(self, loop: VirtualLoop, streams: Streams | None = None, weather: Weather | None = None) -> None:
+        self.loop = loop
+        self.weather = weather or Weather()
+        self.calm = streams is None
+        self.stopped = False
+        self.ends: dict[int, tuple[End, End]] = {}  # connections that somebody may still hear of, in order of making
+        self._schedule = random.Random(0) if streams is None else streams.fork("schedule", "network")
+        self._faults = random.Random(0) if streams is None else streams.fork("faults", "network")
+        self._links: dict[tuple[str, str], Link] = {}
+        self._listening: dict[tuple[str, int], Server] = {}
+        self._hosts: dict[str, bool] = {}  # by name, whether it is up
+        self._dark: dict[str, bool] = {}  # by name, whether it has no power: not even a kernel answers
+        self._returns: dict[str, list[asyncio.Future[None]]] = {}
+        self._ports = PORT_FIRST
+        self._made = 0
+        loop.network = self
+
+    # For the loop
+
+    async def create_server(self, factory: Factory, host: Any, port: int | None, *, start_serving: bool) -> Server:
+        here = _here()
+        number = port or self._port()
+        server = Server(self, here, number, factory)
+        if (here, number) in self._listening:
+            raise OSError(errno.EADDRINUSE, f"address in use: {host}:{number}")
+        if start_serving:
+            await server.start_serving()
+        return server
+
+    async def create_connection(self, factory: Factory, host: str, port: int) -> tuple[End, asyncio.BaseProtocol]:
+        here = _here()
+        there = self._resolve(host, here)
+        await self._packet(here, there)
+        while not self._hosts.get(there, True):
+            if not self._dark[there] or self._faults.random() < 0.5:
+                await self._packet(there, here)
+                raise ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} is down")
+            await self._return_of(there)
+        server = self._listening.get((there, port))
+        await self._packet(there, here)
+        if server is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
+        near = self._connect(here, server)
+        near.open(factory())
+        return near, near.protocol
+
+    # Faults, between machines by name
+
+    def cut(self, a: str, b: str) -> None:
+        """Nothing goes from a to b any more."""
+        self._link(a, b).cut = True
+
+    def hold(self, a: str, b: str) -> None:
+        self._link(a, b).held = True
+
+    def slow(self, a: str, b: str, factor: float) -> None:
+        self._link(a, b).slow = factor
+
+    def heal(self, a: str, b: str) -> None:
+        """What waited in the cut arrives, or its connection is reset: TCP may have given up meanwhile."""
+        link = self._link(a, b)
+        if not link.cut:
+            return
+        link.cut = False
+        for one, other in self._between(a, b):
+            sender = one if one.here == a else other
+            if sender.under_way and self._faults.random() < 0.5:
+                self._sever(one, other)
+        self._flow(a, b)
+
+    def release(self, a: str, b: str) -> None:
+        self._link(a, b).held = False
+        self._flow(a, b)
+
+    def heal_all(self) -> None:
+        for (a, b), link in list(self._links.items()):
+            link.slow = 1.0
+            self.heal(a, b)
+            self.release(a, b)
+
+    def lose(self, a: str, b: str) -> None:
+        """Their connections are reset: both sides are told, what was under way is gone."""
+        for one, other in self._between(a, b):
+            self._sever(one, other)
+
+    def half_open(self, told: str, other: str) -> None:
+        """One side is told; the other one notices when it writes, or by its own keep-alive."""
+        for one, two in self._between(told, other):
+            near, far = (one, two) if one.here == told else (two, one)
+            near.sever(Fate.SILENT)
+            far.sever(Fate.ON_WRITE)
+            self.reset(near)
+
+    def down(self, name: str, *, power: bool, remains: list[object]) -> None:
+        """A machine died; its process alone, if not by `power`. What it had written arrives up to some byte."""
+        self._hosts[name] = False
+        self._dark[name] = power
+        for key in [key for key in self._listening if key[0] == name]:
+            remains += [self._listening.pop(key)]
+        for number, (one, other) in list(self.ends.items()):
+            if name not in (one.here, other.here):
+                continue
+            mine, theirs = (one, other) if one.here == name else (other, one)
+            remains.append(mine)
+            if theirs.here == name:
+                del self.ends[number]
+            else:
+                self._orphan(mine, theirs, power)
+
+    def up(self, name: str) -> None:
+        """A machine starts: it knows nothing of older connections, and says so to whoever still sends."""
+        self._hosts[name] = True
+        for one, other in list(self.ends.values()):
+            for end in (one, other):
+                if end.there == name and end.fate is Fate.SILENT and not end.lost:
+                    end.fate = Fate.ON_WRITE
+                    if end.unread:
+                        self.reset(end)
+        for waiter in self._returns.pop(name, []):
+            _wake(waiter)
+
+    def join(self, name: str) -> None:
+        """A machine exists; it is down until `up`."""
+        self._hosts[name] = self._dark[name] = False
+
+    def stop(self) -> None:
+        """The end of a world of one machine: no byte arrives any more, on either side, and nobody is told."""
+        self.stopped = True
+
+    # For the ends
+
+    def delay(self, a: str, b: str) -> float:
+        if self.calm:
+            return 0.0
+        weather, chance = self.weather, self._schedule
+        high = weather.late_s_max if chance.random() < weather.late_chance else weather.delay_s_max
+        return (weather.delay_s_min + (high - weather.delay_s_min) * chance.random()) * self._link(a, b).slow
+
+    def blocked(self, a: str, b: str) -> bool:
+        link = self._links.get((a, b))
+        return link is not None and link.blocked
+
+    def cut_short(self, size: int) -> int:
+        """How many of these bytes one read gets."""
+        if self.calm or size < 2 or self._schedule.random() >= self.weather.split_chance:
+            return size
+        return self._schedule.randrange(1, size)
+
+    def toss(self) -> bool:
+        """Where TCP may do either. Calm: never the nasty one."""
+        return not self.calm and self._faults.random() < 0.5
+
+    def reset(self, end: End) -> None:
+        """A reset arrives there after a while, whatever becomes of the link."""
+        self.loop.call_later(self.delay(end.there, end.here), end.take, Signal.RESET, context=self.loop.outside)
+
+    def serves(self, server: Server) -> bool:
+        return self._listening.get((server.host, server.port)) is server
+
+    def listen(self, server: Server) -> None:
+        if self._listening.setdefault((server.host, server.port), server) is not server:
+            raise OSError(errno.EADDRINUSE, f"address in use: {server.port}")
+
+    def unlisten(self, server: Server) -> None:
+        if self.serves(server):
+            del self._listening[(server.host, server.port)]
+
+    def forget(self, number: int) -> None:
+        self.ends.pop(number, None)
+
+    # Inside
+
+    def _resolve(self, host: str, here: str) -> str:
+        if host in LOOPBACK or host == here or (here == "" and not self._hosts):
+            return here
+        if host not in self._hosts:
+            raise socket.gaierror(socket.EAI_NONAME, f"no such host: {host}")
+        return host
+
+    async def _packet(self, a: str, b: str) -> None:
+        """Until something has gone from a to b; for ever through a cut."""
+        delay = self.delay(a, b)
+        if delay:
+            await asyncio.sleep(delay)
+        link = self._link(a, b)
+        while link.blocked:
+            waiter: asyncio.Future[None] = self.loop.create_future()
+            link.waiters.append(waiter)
+            await waiter
+
+    async def _return_of(self, name: str) -> None:
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        self._returns.setdefault(name, []).append(waiter)
+        await waiter
+
+    def _connect(self, here: str, server: Server) -> End:
+        self._made += 1
+        window = self._schedule.randint(self.weather.kernel_bytes_min, self.weather.kernel_bytes_max)
+        shared = (self, self._made, KERNEL_BYTES if self.calm else window)
+        near = End(*shared, here, (server.host, server.port), contextvars.copy_context())
+        far = End(*shared, server.host, (here, self._port()), server.context)
+        near.peer, far.peer = far, near
+        far.server = server
+        self.ends[self._made] = (near, far)
+        near.push(Signal.ACCEPT)
+        return near
+
+    def _port(self) -> int:
+        self._ports += 1
+        return self._ports
+
+    def _link(self, a: str, b: str) -> Link:
+        found = self._links.get((a, b))
+        if found is None:
+            found = self._links[(a, b)] = Link()
+        return found
+
+    def _between(self, a: str, b: str) -> list[tuple[End, End]]:
+        return [pair for pair in self.ends.values() if {pair[0].here, pair[1].here} == {a, b}]
+
+    def _flow(self, a: str, b: str) -> None:
+        link = self._link(a, b)
+        if link.blocked:
+            return
+        for one, other in self._between(a, b):
+            one.kick()
+            other.kick()
+        waiters, link.waiters = link.waiters, []
+        for waiter in waiters:
+            _wake(waiter)
+
+    def _sever(self, one: End, other: End) -> None:
+        for end in (one, other):
+            end.sever(Fate.SILENT)
+            self.reset(end)
+
+    def _orphan(self, mine: End, theirs: End, power: bool) -> None:
+        """What the other side of a dead machine's connection sees."""
+        if theirs.lost:
+            return
+        chance = self._faults
+        mine.keep_head(chance.randint(0, mine.under_way))
+        if not power:
+            if not mine.is_closing():
+                mine.push(chance.choice((Signal.END, Signal.RESET)))  # its kernel closes for it, and answers what comes
+            return
+        theirs.drop_pipe()
+        theirs.fate = chance.choice((Fate.TOLD, Fate.ON_WRITE, Fate.SILENT))
+        if theirs.fate is Fate.TOLD:
+            theirs.fate = Fate.SILENT
+            mine.push(Signal.RESET)
+
+
+class Server:
+    def __init__(self, network: Network, host: str, port: int, factory: Factory) -> None:
+        self.network = network
+        self.host = host
+        self.port = port
+        self.factory = factory
+        self.context = contextvars.copy_context()
+        self.sockets: tuple[Any, ...] = (self,)
+
+    def getsockname(self) -> tuple[str, int]:
+        return (self.host or "memory", self.port)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.network.loop
+
+    def is_serving(self) -> bool:
+        return self.network.serves(self)
+
+    async def start_serving(self) -> None:
+        self.network.listen(self)
+
+    def close(self) -> None:
+        self.network.unlisten(self)
+        self.sockets = ()
+
+    async def wait_closed(self) -> None:
+        pass
+
+
+def _here() -> str:
+    life: Life | None = LIFE.get()
+    return "" if life is None else life.host
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

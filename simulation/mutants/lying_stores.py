@@ -1,0 +1,91 @@
+"""Engines that lie: what a checker must catch, or it checks nothing.
+
+Injected by tests; the product has no such switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.ledger import snapshots
+from magnetar.ledger.local.engine import LocalLedgers
+from magnetar.ledger.run import Run, run_of
+from magnetar.ledger.store import Done, Writer
+from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.inodes import Inode
+
+_MARK = struct.Struct("<qq")
+_MARK_AT = 3  # behind version, tag and length of the first section of a cursor's snapshot
+
+
+class Forgetting(ForgetfulFiles):
+    """A disk that says it has synced and has not."""
+
+    def sync(self, inode: Inode, path: str) -> None:
+        self._count()
+        self.syncs += 1
+
+
+class Lying:
+    """A ledger store in front of the real one; what is not lied about is passed on."""
+
+    def __init__(self, engine: LocalLedgers) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+class HastyWriter:
+    """Confirms at once, and writes when it likes."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._next = 0
+        self.ledger = writer.ledger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, run: Run, done: Done) -> None:
+        first, self._next = self._next, self._next + len(run)
+        run.ledger, run.first = self.ledger, first
+        loop = asyncio.get_running_loop()
+        loop.call_soon(done, first, None)
+        loop.call_later(0.02, self._writer.append, run, _nobody)
+
+
+class Hasty(Lying):
+    async def create(self, custom: dict[str, str]) -> Any:
+        return HastyWriter(await self._engine.create(custom))
+
+
+class OverstatedWriter:
+    """Snapshots of cursors claim entries beyond what was acknowledged."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.ledger = writer.ledger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, run: Run, done: Done) -> None:
+        _, _, sequence, payload = snapshots.unseal(run.entry(0))
+        ledger, entry = _MARK.unpack_from(payload, _MARK_AT)
+        lie = payload[:_MARK_AT] + _MARK.pack(ledger, entry + 2) + payload[_MARK_AT + _MARK.size :]
+        self._writer.append(run_of(snapshots.split(lie, sequence)), done)
+
+
+class Overstated(Lying):
+    async def create(self, custom: dict[str, str]) -> Any:
+        writer = await self._engine.create(custom)
+        cursor = custom.get("component") == "snapshots" and "dedup" not in custom["node"]
+        return OverstatedWriter(writer) if cursor else writer
+
+
+def _nobody(first: int, error: MagnetarError | None) -> None:
+    pass

@@ -1,0 +1,163 @@
+"""Versions of what moves subscriptions, migrates topics and ends holds that are wrong on purpose, each in one way:
+worlds must catch every one.
+
+As in `simulation.mutants.scalable`, of whose kind they are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from magnetar.base.ids import SegmentId
+from magnetar.broker.segments import cursor_reset, segments
+from magnetar.cluster.peers import CursorPlacedReply, ResetCursor, Stale
+from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
+from magnetar.scalable.leader import migration
+from magnetar.scalable.machines import hold, seek, seek_target
+from magnetar.scalable.machines.hold import Due, Held
+from magnetar.scalable.machines.seek_target import SegmentTarget, Target, Where
+from magnetar.scalable.record.store import RecordStore
+from magnetar.topic.measure import Asked, TopicMeter
+from magnetar.topic.topic import Topic
+from magnetar.wire.scalable.plan_ranges import EncodedRange, told
+from simulation.mutants.engines import Patch
+from simulation.mutants.scalable import _busy, _mutant
+from simulation.world.config import (
+    KEPT,
+    LEFT,
+    Shape,
+    lapsing,
+)
+from simulation.world.variants import (
+    with_migration,
+    with_seeks,
+    with_skips,
+    with_sought_queue,
+    with_times,
+)
+from simulation.world.workload import QUEUE, TopicPlan
+
+
+def _half_seeks() -> list[Patch]:
+    """A seek moves the segments that take messages, and forgets those before them."""
+
+    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
+        return {id: stop for id, stop in found.items() if layout.segment(id).is_active}
+
+    real = seek_target.stops
+    return [(seek, "stops", stops)]
+
+
+def _half_times() -> list[Patch]:
+    """A seek to a time takes a sealed segment for one of before it, whatever its bounds."""
+
+    def by_time(segment: Segment, time_ms: int) -> SegmentTarget:
+        return real(segment, time_ms) if segment.is_active else seek_target.END
+
+    real = seek_target._by_time
+    return [(seek_target, "_by_time", by_time)]
+
+
+def _moved_once() -> list[Patch]:
+    """A cursor that a seek has moved is taken for moved by every later one."""
+
+    async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
+        found = topic.subscriptions.get(request.subscription.name)
+        if found is None or cursor_reset.SEEKS_PROPERTY not in found.cursor.properties:
+            return await real(records, topic, request)
+        end = topic.managed.terminated
+        return CursorPlacedReply(end is not None and found.cursor.drained(end))
+
+    real = cursor_reset.reset
+    return [(segments, "reset", reset)]
+
+
+def _half_skips() -> list[Patch]:
+    """Who passes over everything passes over what takes messages, and leaves the rest."""
+
+    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
+        ends = asked.where is Where.LATEST
+        return {id: stop for id, stop in found.items() if layout.segment(id).is_active or not ends}
+
+    real = seek_target.stops
+    return [(seek, "stops", stops)]
+
+
+def _left_behind() -> list[Patch]:
+    """A migration forgets subscriptions that plain topics have and no record knows."""
+    return [(migration, "missing", lambda wanted, known: [])]
+
+
+def _sudden_end() -> list[Patch]:
+    """A hold whose time is over ends, announced or not."""
+
+    def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
+        return Due.EXPIRE if held.keeps and now_ms >= held.until_ms else real(held, now_ms, announced_for_s)
+
+    real = hold.due
+    return [(hold, "due", due)]
+
+
+def _untold_gap() -> list[Patch]:
+    """What is gone before a place that is measured is passed over without a word."""
+
+    async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
+        return told((await real(self, asked)).stretch._replace(lost=False))
+
+    real = TopicMeter.measure
+    return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]
+
+
+# What a safeguard is for
+
+
+def _moving(added: Callable[[random.Random, TopicPlan], TopicPlan]) -> Callable[[Shape, random.Random], Shape]:
+    """Every topic that keeps what was acknowledged has such a subscription and no other."""
+
+    def provoked(world: Shape, rng: random.Random) -> Shape:
+        kept = [one for one in world.topics if one.kept]
+        return replace(world, topics=tuple(added(rng, replace(one, subscriptions=())) for one in kept))
+
+    return provoked
+
+
+def _migrating(world: Shape, rng: random.Random) -> Shape:
+    """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
+
+    def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
+        made = with_migration(rng, replace(topic, topic=topic.topic.replace(LEFT, KEPT)))  # as plain ones keep it
+        queues = [
+            replace(one, earliest=False, consumers=1, stint_s=0.5) for one in made.subscriptions if one.type == QUEUE
+        ]
+        return replace(made, subscriptions=tuple(queues))
+
+    return _moving(added)(world, rng)
+
+
+def _skipping(world: Shape, rng: random.Random) -> Shape:
+    """The same for who passes over everything, with consumers that keep sealed segments for long, and do not stay."""
+    found = _moving(with_skips)(_busy(world, rng), rng)
+    topics = tuple(
+        replace(
+            topic,
+            subscriptions=tuple(replace(one, holds_s=3.0, stint_s=1.0) for one in topic.subscriptions),
+        )
+        for topic in found.topics
+    )
+    return replace(found, topics=topics)
+
+
+MISLED = (
+    _mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _moving(with_seeks)),
+    _mutant("a seek to a time forgets sealed segments", 10, 21, _half_times, _moving(with_times)),
+    _mutant("a cursor is moved by its first seek only", 10, 19, _moved_once, _moving(with_sought_queue)),
+    _mutant("a hold ends unannounced", 10, 2, _sudden_end, lapsing),
+    _mutant("a gap is passed over without a word", 20, 2, _untold_gap, lapsing),
+    _mutant("subscriptions of a plain topic not carried over", 10, 2, _left_behind, _migrating),
+    _mutant("sealed segments are left when all is skipped", 10, 21, _half_skips, _skipping),
+)

@@ -1,0 +1,31 @@
+"""Counts rare events that clients and operators caused, from the history of a world.
+
+Brokers mark what happens inside them (`simulation.observe.marks`). Only the client knows whether it moved a queue, or
+whether a broker reported a gap to a reader. This module only reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from simulation import history as record
+from simulation.check.history_index import tell
+from simulation.history import OK, History
+from simulation.world.workload import QUEUE
+
+
+def counted(history: History) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for subscription in tell(history).subscriptions.values():
+        for line in subscription.lines:
+            if line.operation != record.SEEK or line.phase != OK:
+                continue
+            if line.process == "mover":
+                found["subscription.skipped"] += 1
+            elif subscription.type == QUEUE:
+                found["queue.sought"] += 1
+            if line.facts.get("by_time"):
+                found["time.sought"] += 1
+    found["gap.told"] = sum(1 for line in history.lines if line.operation == record.GAP)
+    found["topic.migrated"] = sum(1 for line in history.lines if line.operation == record.MIGRATE and line.phase == OK)
+    return +found

@@ -1,0 +1,88 @@
+"""Rare events that the worlds must have met: tests that pass because nothing happened prove nothing.
+
+The product calls `Runtime.mark(name, **facts)` where something rare happens; what clients and operators did is counted
+from their history (`simulation.observe.history_marks`). A long run that never hits one of
+`WANTED` fails: then the faults are too tame, or a mark stands where nothing ever comes by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+Heard = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
+
+# What topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
+# (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address; not
+# what takes a plan back (`reshape.refused` and what follows it): no owner of a world refuses a child for good.
+WANTED = frozenset(
+    {
+        "broker.registered",
+        "cursor.recovered",
+        "cursor.sought",
+        "deletion.buried",
+        "deletion.marked",
+        "dedup.duplicate",
+        "dedup.replayed",
+        "dedup.unsure",
+        "failover.switched",
+        "fence.old_owner",
+        "gap.told",
+        "hold.expired",
+        "hold.revived",
+        "hold.warned",
+        "latch.written",
+        "layout.followed",
+        "ledger.fenced",
+        "ledger.recovered",
+        "ledger.roll_put_off",
+        "ledger.writer_died",
+        "migration.carried",
+        "ownership.acquired",
+        "ownership.lost",
+        "ownership.released",
+        "plain.guarded",
+        "provision.overtaken",
+        "queue.sought",
+        "reshape.checked",
+        "reshape.child_provisioned",
+        "reshape.committed",
+        "reshape.found",
+        "reshape.intended",
+        "reshape.overtaken",
+        "reshape.parent_sealed",
+        "reshape.provisioned",
+        "reshape.resumed",
+        "reshape.sealed",
+        "reshape.seeded",
+        "scalable.created",
+        "session.lost",
+        "session.reestablished",
+        "share.followed",
+        "subscription.finish",
+        "subscription.skipped",
+        "takeover.won",
+        "time.sought",
+        "topic.failed",
+        "topic.migrated",
+        "topic.sealed",
+        "zombie.fenced",
+    }
+)
+
+
+class Marks:
+    """Counts what one world met, and passes it on to whoever tells its story."""
+
+    def __init__(self, heard: Heard | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._heard = heard
+
+    def __call__(self, host: str, name: str, facts: Mapping[str, object]) -> None:
+        self.counts[name] += 1
+        if self._heard is not None:
+            self._heard(host, name, facts)
+
+
+def missed(counts: Mapping[str, int]) -> list[str]:
+    return sorted(name for name in WANTED if not counts.get(name))

@@ -1,0 +1,246 @@
+"""Writes into the history what the stores of a world hold about scalable topics, at every change and at rest.
+
+It sees each value the moment it stands in the metadata store, whoever wrote it and whoever heard: the truth that no
+broker tells. What a segment's owner has on disk of a cursor is asked of the owner's own object, without its methods
+that decide anything. It only reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from magnetar.base.errors import InvalidName
+from magnetar.base.ids import Position, SegmentId
+from magnetar.base.names import TopicName, decode, topic_name
+from magnetar.ledger.cursor.cursor import KIND
+from magnetar.metadata import paths
+from magnetar.scalable.machines.hold import Held
+from magnetar.scalable.record import codec, subscription
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Early
+from magnetar.topic.seal import TERM_PROPERTY
+from magnetar.topic.topic import Topic
+from simulation import history as record
+from simulation.history import OK
+from simulation.stores.metadata_tree import Record as Stored
+
+if TYPE_CHECKING:
+    from simulation.world.cluster import ClusterWorld
+
+
+class Notary:
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self._records: dict[str, Record] = {}
+        self._latched: dict[tuple[str, str], frozenset[SegmentId]] = {}
+        self._owned: dict[str, tuple[object, ...]] = {}
+        self._ends: dict[tuple[str, str], tuple[bool, bool]] = {}  # of holds: announced, over
+        world.store.content.watchers.append(self._changed)
+
+    def inventory(self) -> None:
+        """At rest: what is there, and what should be."""
+        tree = self._world.store.content.tree
+        for topic, found in sorted(self._records.items()):
+            name = topic_name(topic)
+            below = f"{paths.MANAGED_LEDGERS}/{name.namespace}/segment/{name.encoded_local_name}"
+            there: dict[str, list[str]] = {}
+            for descriptor in tree.below.get(below, ()):
+                at = f"{below}/{descriptor}"
+                there[str(paths.topic_of(at).segment.id)] = self._cursors(at)  # type: ignore[union-attr]
+            for one in found.layout.segments:
+                if one.legacy_topic and found.is_live:  # a plain topic that was migrated
+                    there[str(one.id)] = self._cursors(paths.topic(topic_name(one.legacy_topic), 1))
+            ready, unready = self._subscriptions(name)
+            self._world.history.note(
+                "world",
+                record.INVENTORY,
+                OK,
+                topic,
+                listed=sorted(one.id for one in found.layout.segments) if found.is_live else [],
+                roots=sorted(one.id for one in found.layout.segments if not one.parents),
+                intent="" if found.intent is None else found.intent.op,
+                lifecycle=str(found.lifecycle),
+                subscriptions=ready,
+                unready=unready,
+                cursors=there,
+            )
+
+    def _cursors(self, at: str) -> list[str]:
+        tree = self._world.store.content.tree
+        parts = tree.below.get(at, ())
+        return sorted(decode(part) for part in parts if _kind(tree.records.get(f"{at}/{part}")) == KIND)
+
+    def _subscriptions(self, name: TopicName) -> tuple[list[str], list[str]]:
+        """Those with cursors that somebody was told of, and those that were begun, or begun to be removed, and not
+        ended."""
+        tree, parent = self._world.store.content.tree, paths.scalable_subscriptions(name)
+        ready: list[str] = []
+        unready: list[str] = []
+        for part in tree.below.get(parent, ()):
+            one = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
+            if not one.has_cursors:
+                continue
+            (ready if one.ready and one.standing is subscription.SubscriptionState.LIVE else unready).append(one.name)
+        return sorted(ready), sorted(unready)
+
+    def actives(self, topic: str) -> list[tuple[int, int, int]]:
+        """Id and range of each active segment."""
+        return [(one.id, one.range.start, one.range.end) for one in self._records[topic].layout.active]
+
+    def segments(self, topic: str) -> list[tuple[int, str]]:
+        """Id and topic of each active segment; none before the routing is pinned."""
+        found = self._records.get(topic)
+        if found is None or found.routing is None or not found.is_live:
+            return []
+        return [(one.id, str(one.topic(topic_name(topic)))) for one in found.layout.active]
+
+    def followed(self, process: str, facts: dict[str, Any]) -> None:
+        """A client goes by this layout or assignment from now on."""
+        self._world.history.note(
+            f"{process} {facts.get('consumer', '')}".strip(),
+            record.LAYOUT,
+            OK,
+            facts["topic"],
+            session=facts.get("watch", facts.get("share", 0)),
+            at=[facts["epoch"], facts.get("generation") or 0],
+        )
+
+    # What is written
+
+    def _changed(self, path: str, stored: Stored | None) -> None:
+        if path.startswith(paths.SCALABLE_TOPICS + "/"):
+            self._about_topic(path, stored)
+        elif "/segment/" in path and path.startswith(paths.MANAGED_LEDGERS) and stored is not None:
+            self._about_segment(path, stored)
+
+    def _about_topic(self, path: str, stored: Stored | None) -> None:
+        name = paths.scalable_of(path)
+        if name is not None:
+            if stored is not None:
+                self._record(str(name), codec.decode(stored.value))
+            return
+        parts = path.split("/")
+        if len(parts) == 7 and parts[5] == "subscriptions" and stored is not None:
+            name = paths.scalable_of("/".join(parts[:5]))
+            assert name is not None
+            self._subscription(name, subscription.decode(decode(parts[6]), stored.value))
+
+    def _record(self, topic: str, found: Record) -> None:
+        self._records[topic] = found
+        plain = [one.id for one in found.layout.segments if one.legacy_topic]
+        more: dict[str, Any] = {"plain": plain} if plain else {}
+        self._world.history.note(
+            "world",
+            record.RECORD,
+            OK,
+            topic,
+            term=found.term,
+            epoch=found.epoch,
+            incarnation=found.incarnation,
+            lifecycle=str(found.lifecycle),
+            next_id=found.layout.next_segment_id,
+            intent="" if found.intent is None else found.intent.op,
+            children=[] if found.intent is None else [one.id for one in found.intent.children],
+            segments={
+                str(one.id): [
+                    one.range.start,
+                    one.range.end,
+                    str(one.state),
+                    list(one.parents),
+                    None if one.ending is None else list(one.ending.end),
+                ]
+                for one in found.layout.segments
+            },
+            **more,
+        )
+
+    def _subscription(self, name: TopicName, found: subscription.Subscription) -> None:
+        topic = str(name)
+        if found.hold is not None:
+            self._hold(topic, found.name, found.hold)
+        before = self._latched.get((topic, f"{found.name}.{found.life}"), frozenset())
+        latched = frozenset(found.latched)
+        self._latched[topic, f"{found.name}.{found.life}"] = latched
+        self._world.history.note(
+            "world",
+            record.STREAM,
+            OK,
+            topic,
+            subscription=found.name,
+            life=found.life,
+            seeks=found.seeks,
+            latched=sorted(latched),
+            holds=[
+                [hold.segment, name]
+                for hold in found.plan.holds
+                for name in (hold.holder, *sorted(hold.sharers))
+                if name
+            ],
+            early=[hold.segment for hold in found.plan.holds if hold.early in (Early.PROPOSED, Early.GRANTED)],
+            durable={
+                str(id): self._durable(name, found.name, id) for id in sorted(latched - before) if found.has_cursors
+            },
+        )
+
+    def _hold(self, topic: str, name: str, held: Held) -> None:
+        """Where its end comes nearer, or goes away again."""
+        ends = (bool(held.warned_ms), bool(held.expired_ms))
+        if ends == self._ends.get((topic, name), (False, False)):
+            return
+        self._ends[topic, name] = ends
+        facts: dict[str, Any] = {"warned": ends[0], "expired": ends[1], "notice_s": held.notice_s}
+        self._world.history.note("world", record.HOLD, OK, topic, hold=name, **facts)
+
+    def _durable(self, name: TopicName, subscription_name: str, segment: SegmentId) -> bool | None:
+        """Whether the cursor is at the end of the segment on disk; None: nobody has it loaded."""
+        found = self._records.get(str(name))
+        if found is None or segment not in found.layout:
+            return None
+        canonical = found.layout.segment(segment).topic(name).canonical
+        answers = [
+            _at_end(topic, subscription_name)
+            for broker, node in self._world.nodes.items()
+            if self._world.hosts[broker].alive and isinstance(topic := node.topics.loaded.get(canonical), Topic)
+        ]
+        known = [answer for answer in answers if answer is not None]
+        return any(known) if known else None
+
+    def _about_segment(self, path: str, stored: Stored) -> None:
+        try:
+            name = paths.topic_of(path)
+        except InvalidName:
+            return  # a cursor of one
+        found = _fields(stored)
+        facts = (found.get("properties", {}).get(TERM_PROPERTY), found.get("terminated"))
+        if name.segment is None or self._owned.get(path) == facts:
+            return
+        self._owned[path] = facts
+        term, end = facts
+        self._world.history.note(
+            "world",
+            record.SEGMENT,
+            OK,
+            str(name.parent),
+            segment=name.segment.id,
+            term=-1 if term is None else int(term),
+            end=end,
+        )
+
+
+def _at_end(topic: Topic, subscription_name: str) -> bool | None:
+    end, found = topic.managed.terminated, topic.subscriptions.get(subscription_name)
+    if end is None or found is None:
+        return None
+    mark: Position = found.cursor._durable_mark
+    return end <= mark or topic.managed.entries_between(mark, end) == 0
+
+
+def _fields(stored: Stored) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(stored.value) if stored.value else {}
+    return found
+
+
+def _kind(stored: Stored | None) -> str:
+    return "" if stored is None else str(_fields(stored).get("kind", ""))

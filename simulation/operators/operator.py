@@ -1,0 +1,85 @@
+"""How the operators of a world ask its brokers: the real routes of one that is up, redirects followed.
+
+What they were told is what happened: 2xx did, 4xx for sure did not, anything else (or no answer) may have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from magnetar.admin.request import Request, Response, whole
+from magnetar.admin.router import handle
+from simulation.history import FAIL, OK, UNKNOWN
+
+if TYPE_CHECKING:
+    from simulation.world.cluster import ClusterWorld
+
+Found = tuple[int, bytes] | None  # status and body; None: nobody heard, or no answer came
+
+ANSWER_S = 20.0  # without an answer for so long, it may have happened
+TRIES_MAX = 60  # in a healed world
+REDIRECTS_MAX = 10
+
+
+class Operator:
+    def __init__(self, world: ClusterWorld, chance: random.Random) -> None:
+        self.over = False
+        self._world = world
+        self._chance = chance
+
+    def _broker(self) -> str:
+        return self._chance.choice(self._world.shape.brokers)
+
+    async def _told(self, broker: str, path: str) -> Any:
+        """What a broker answers; None: that there is nothing."""
+        for _ in range(TRIES_MAX):
+            found = await self._ask(broker, Request("GET", path))
+            if found is not None and found[0] < 500:
+                return json.loads(found[1]) if found[0] == 200 else None
+            await asyncio.sleep(1.0)
+        raise AssertionError(f"{broker} does not answer GET {path} in a healed world: {found}")
+
+    async def _ask(self, broker: str, request: Request, answer_s: float = ANSWER_S) -> Found:
+        """Where nobody is, nothing was asked."""
+        for _ in range(REDIRECTS_MAX):
+            node, host = self._world.nodes.get(broker), self._world.hosts[broker]
+            if node is None or not node.ready or host.life is None:
+                return 404, b"it is down"
+            task = host.do(_answered(node, request))
+            done, _ = await asyncio.wait([task], timeout=answer_s)
+            if not done:
+                return None
+            response, body = task.result()
+            if response.status != 307:
+                return response.status, body
+            broker = urlsplit(response.headers["location"]).hostname or broker
+        return 404, b"sent from one to the other"
+
+
+def asked(method: str, path: str) -> Request:
+    """With the query that the path has."""
+    parts = urlsplit(path)
+    pairs = parse_qsl(parts.query)
+    return Request(method, parts.path, dict(pairs), pairs=pairs)
+
+
+def phase(found: Found) -> str:
+    if found is None or found[0] >= 500:
+        return UNKNOWN
+    return OK if found[0] < 300 else FAIL
+
+
+def error(found: Found) -> str:
+    return "no answer" if found is None else "" if found[0] < 300 else f"{found[0]} {found[1][:80].decode()}"
+
+
+async def _answered(node: Any, request: Request) -> tuple[Response, bytes]:
+    response = await handle(node, request)
+    try:
+        return response, await whole(response)
+    except Exception as error:  # while the body is written: the real server would cut the connection
+        return Response(500), str(error).encode()

@@ -1,0 +1,56 @@
+"""The operator who moves subscriptions of scalable topics past all there is, now and then, under their consumers.
+
+One at a time, and it waits for the end of each; where nobody hears it, the history says so. Only subscriptions that
+nobody else moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from simulation import history as record
+from simulation.history import FAIL, INVOKE, UNKNOWN
+from simulation.operators.operator import (
+    Operator,
+    asked,
+    error,
+    phase,
+)
+from simulation.operators.reshape import OPERATION_S, _path
+
+if TYPE_CHECKING:
+    from simulation.world.cluster import ClusterWorld
+
+PAUSE_S = 2.0  # between two of them, on average
+
+
+class Mover(Operator):
+    def __init__(self, world: ClusterWorld, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        plans = world.shape.topics
+        self._moved = [(topic.topic, plan.name) for topic in plans for plan in topic.subscriptions if plan.skipped]
+
+    @property
+    def idle(self) -> bool:
+        return not self._moved
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.expovariate(1 / PAUSE_S))
+            if self.over:
+                return
+            await self._skip(*self._chance.choice(self._moved))
+
+    async def _skip(self, topic: str, subscription: str) -> None:
+        """What was sent before its end is known may be passed over; who has a message of before may acknowledge it."""
+        history, loop = self._world.history, asyncio.get_running_loop()
+        history.note("mover", record.SEEK, INVOKE, topic, subscription=subscription, since=loop.time(), acks_kept=True)
+        path = f"{_path(topic)}/subscriptions/{subscription}/skip-all"
+        found = await self._ask(self._broker(), asked("POST", path), OPERATION_S)
+        ended = phase(found)
+        if ended == FAIL and found is not None and found[0] == 409:
+            ended = UNKNOWN  # another one took its place, or what an earlier leader had begun of it goes on
+        facts: dict[str, Any] = {"since": loop.time(), "acks_kept": True}
+        history.note("mover", record.SEEK, ended, topic, subscription=subscription, error=error(found), **facts)

@@ -1,0 +1,366 @@
+"""A ledger engine in memory: keeps the contract, and fails, stalls, crashes and forgets where a test says.
+
+`crash()` is what a process finds afterwards: the same ledgers without their handles, and of the runs still in flight
+as many as the test lets land. `fail_append` kills the writer at its next run, `hold` keeps completions back until
+`release`, `peer()` is another process on the same ledgers. `nasty` says what goes wrong by chance, `outage` takes the
+bookies away from everybody or `cut_off` from this handle; `shelf.counts` says how often each fault was met.
+
+As on a quorum of bookies a run first lands and is then acknowledged, in the order of the ledger, whoever else does what
+meanwhile. A recovery keeps what has landed and as much as it likes of what is on its way; nothing lands after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from magnetar.base.errors import (
+    Closed,
+    Fenced,
+    MagnetarError,
+    Misuse,
+    NoSuchLedger,
+    NotEnoughNodes,
+    TimedOut,
+)
+from magnetar.ledger.run import Run
+from magnetar.ledger.store import Done, LedgerInfo
+from simulation.environment.power import Power
+from simulation.stores.ledger_memory import LedgerNastiness, Shelf, Stored
+from simulation.stores.ledger_reader import MemoryReader
+
+
+class MemoryLedgers:
+    def __init__(
+        self,
+        shelf: Shelf | None = None,
+        power: Power | None = None,
+        *,
+        nasty: LedgerNastiness | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`rng` is the shelf's, for all handles: give it with the first."""
+        self.shelf: Final = shelf if shelf is not None else Shelf()
+        if rng is not None:
+            self.shelf.rng = rng
+        self.nasty = nasty if nasty is not None else LedgerNastiness()
+        self.context = contextvars.copy_context()  # of the host whose handle this is
+        self.cut_until_s = 0.0
+        self.power = power if power is not None else Power()
+        self.create_faults: deque[MagnetarError] = deque()
+        self.append_faults: deque[tuple[MagnetarError, bool]] = deque()
+        self.recovery_keeps = (
+            0  # of the runs in flight, how many a recovery finds: they were not acknowledged, any number is right
+        )
+        self.readers_lag = False  # a reader knows the end as it was when it was opened: less than the contract promises
+        self.held = False
+        self.reads = 0
+        self._writers: list[MemoryWriter] = []
+        self._dead = False
+
+    def peer(self, *, nasty: LedgerNastiness | None = None) -> MemoryLedgers:
+        """Another process on the same ledgers; as nasty to it as to this one unless said."""
+        return MemoryLedgers(self.shelf, nasty=self.nasty if nasty is None else nasty)
+
+    def crash(self, *, landed: int | None = 0, power: Power | None = None) -> MemoryLedgers:
+        """This process is gone. Of each writer's runs in flight the first `landed` reached the disk; None: drawn."""
+        self._dead = True
+        for writer in self._writers:
+            writer.abandon(self.shelf.rng.randint(0, len(writer.pending)) if landed is None else landed)
+        return MemoryLedgers(self.shelf, power, nasty=self.nasty)
+
+    def outage(self, seconds: float) -> None:
+        """Nobody reaches enough bookies for so long: operations fail, or wait for its end."""
+        self.shelf.outage(seconds)
+
+    def cut_off(self, seconds: float) -> None:
+        """The same for this handle alone: others may recover its ledgers meanwhile."""
+        self.shelf.counts["handles cut off"] += 1
+        self.cut_until_s = max(self.cut_until_s, asyncio.get_running_loop().time() + seconds)
+
+    @property
+    def away_s(self) -> float:
+        """How long nothing will get through."""
+        until_s = max(self.shelf.down_until_s, self.cut_until_s)
+        return max(0.0, until_s - asyncio.get_running_loop().time()) if until_s else 0.0
+
+    def fail_append(self, error: MagnetarError, *, landed: bool = False) -> None:
+        """The next run fails and its writer dies; `landed`: the entries are on the disk all the same."""
+        self.append_faults.append((error, landed))
+
+    def fail_create(self, error: MagnetarError) -> None:
+        self.create_faults.append(error)
+
+    def hold(self) -> None:
+        self.held = True
+
+    def release(self, runs: int | None = None) -> None:
+        """Complete so many of the runs kept back, oldest first of each ledger; all of them ends the holding."""
+        if runs is None:
+            self.held = False
+        for writer in self._writers:
+            for _ in range(len(writer.pending) if runs is None else min(runs, len(writer.pending))):
+                asyncio.get_running_loop().call_soon(writer.complete)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(len(writer.pending) for writer in self._writers)
+
+    def forget(self, ledger: int) -> None:
+        """The disk lost this ledger: what nobody promised and a test may ask for."""
+        del self.shelf.ledgers[ledger]
+
+    async def create(self, custom: dict[str, str]) -> MemoryWriter:
+        await self._turn()
+        await self.power.gate()
+        if self.create_faults:
+            raise self.create_faults.popleft()
+        self.shelf.created += 1
+        stored = Stored(self.shelf.created, dict(custom))
+        self.shelf.ledgers[stored.ledger] = stored
+        writer = stored.writer = MemoryWriter(self, stored)
+        self._writers.append(writer)
+        await self.power.gate()
+        return writer
+
+    async def open(self, ledger: int, *, recover: bool) -> MemoryReader:
+        await self._turn()
+        stored = self._find(ledger)
+        if recover and not stored.sealed:
+            if stored.writer is not None:
+                stored.writer.fence(self)
+            stored.seal()
+            self.shelf.counts["ledgers recovered"] += 1
+        if self.nasty.delay_s:
+            await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
+        return MemoryReader(self, stored)
+
+    async def delete(self, ledger: int) -> None:
+        await self._turn()
+        await self.power.gate()
+        stored = self.shelf.ledgers.pop(ledger, None)
+        if stored is not None and stored.writer is not None:
+            stored.writer.die(NoSuchLedger("the ledger was deleted", ledger=ledger))
+        await self.power.gate()
+
+    async def info(self, ledger: int) -> LedgerInfo:
+        await self._turn()
+        stored = self._find(ledger)
+        return LedgerInfo(ledger, stored.sealed, stored.last_entry, stored.bytes, dict(stored.custom))
+
+    async def list(self, custom: dict[str, str]) -> list[int]:
+        await self._turn()
+        wanted = custom.items()
+        return sorted(stored.ledger for stored in self.shelf.ledgers.values() if wanted <= stored.custom.items())
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            if not writer.stored.sealed:
+                await writer.close()
+        self._dead = True
+
+    def _find(self, ledger: int) -> Stored:
+        stored = self.shelf.ledgers.get(ledger)
+        if stored is None:
+            raise NoSuchLedger("there is no such ledger", ledger=ledger)
+        return stored
+
+    async def _turn(self) -> None:
+        if self._dead:
+            raise Closed("the ledger store is closed")
+        await self.travel()
+        if self._dead:
+            raise Closed("the ledger store is closed")
+
+    async def travel(self) -> None:
+        """To the bookies: at once, after a while, or not at all for now (then nothing has happened)."""
+        await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
+        while self.away_s:
+            if not self.shelf.chance(self.nasty.outage_hangs, "operations hung in an outage"):
+                self.shelf.counts["operations failed in an outage"] += 1
+                raise NotEnoughNodes("too few bookies can be reached")
+            await asyncio.sleep(self.away_s)
+
+
+class MemoryWriter:
+    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
+        self.store = store
+        self.stored = stored
+        self.ledger = stored.ledger
+        self.pending: deque[tuple[Run, Done]] = deque()
+        self.dead: MagnetarError | None = None
+        self._next = 0
+        self._landed = 0  # of the pending runs, from the oldest on
+        self._travelling = 0
+        self._lands_s = self._tells_s = 0.0
+        self._out: deque[tuple[Done, int, MagnetarError | None]] = deque()
+        self._lac = -1
+        self._length = 0
+
+    @property
+    def lac(self) -> int:
+        return self._lac
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def append(self, run: Run, done: Done) -> None:
+        if not len(run):
+            raise Misuse("a run holds at least one entry", ledger=self.ledger)
+        if self.store.power.spent():
+            return
+        run.ledger, run.first = self.ledger, self._next
+        self._next += len(run)
+        if self.dead is not None:
+            self._say(done, -1, self.dead)
+            return
+        self.pending.append((run, done))
+        if self.store.held:
+            return
+        if self.store.nasty.calm and not self.store.away_s and not self._travelling:
+            asyncio.get_running_loop().call_soon(self.complete)
+        else:
+            self._send()
+
+    # A run on its way: it lands, then it is acknowledged; each in order
+
+    def _send(self) -> None:
+        shelf, nasty = self.store.shelf, self.store.nasty
+        now = asyncio.get_running_loop().time()
+        slow = shelf.chance(nasty.slow, "runs slow")
+        self._lands_s = max(self._lands_s, now + shelf.drawn(nasty.slow_s if slow else nasty.append_s))
+        self._travelling += 1
+        shelf.later(self._lands_s - now, self._land)
+
+    def _land(self) -> None:
+        if self.dead is not None:
+            return
+        shelf, nasty = self.store.shelf, self.store.nasty
+        away_s = self.store.away_s
+        if away_s:
+            if shelf.chance(nasty.outage_hangs, "runs hung in an outage"):
+                self._lands_s = max(self._lands_s, asyncio.get_running_loop().time() + away_s)
+                shelf.later(away_s, self._land)
+                return
+            shelf.counts["runs failed in an outage"] += 1
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self._travelling -= 1
+        if shelf.chance(nasty.fail, "runs refused"):
+            self.die(NotEnoughNodes("too few bookies can be written to", ledger=self.ledger))
+            return
+        if shelf.chance(nasty.lost_dropped, "runs lost"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self.stored.land(self.pending[self._landed][0])
+        self._landed += 1
+        if shelf.chance(nasty.lost_landed, "runs landed, answers lost"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self._tell_after(shelf.drawn(nasty.append_s), self.complete)
+
+    def complete(self) -> None:
+        """The oldest run is acknowledged; where nothing travels it lands now."""
+        if self.dead is not None or not self.pending or (not self._landed and len(self.pending) <= self._travelling):
+            return
+        if self.store.append_faults:
+            error, landed = self.store.append_faults.popleft()
+            if landed and not self._landed:
+                self.stored.land(self.pending[0][0])
+            self.die(error)
+            return
+        run, done = self._acknowledge()
+        if not self.store.power.spent():
+            done(run.first, None)
+
+    def _acknowledge(self) -> tuple[Run, Done]:
+        run, done = self.pending.popleft()
+        if self._landed:
+            self._landed -= 1
+        else:
+            self.stored.land(run)
+        self._lac += len(run)
+        self._length += run.offsets[-1] - run.offsets[0]
+        return run, done
+
+    # The end
+
+    def fence(self, by: MemoryLedgers) -> None:
+        """`by` recovers: what has landed stays, of what is on its way as much as it finds, and nothing lands after.
+        Of what stays the writer may still hear; all else is refused."""
+        shelf, nasty = by.shelf, self.store.nasty
+        if self.dead is None:
+            on_its_way = list(self.pending)[self._landed :]
+            keeps = by.recovery_keeps if nasty.calm else shelf.rng.randint(0, len(on_its_way))
+            for run, _ in on_its_way[:keeps]:
+                self.stored.land(run)
+                self._landed += 1
+            shelf.counts["runs kept by a recovery"] += self._landed
+            heard = 0 if nasty.calm or self.store.away_s else shelf.rng.randint(0, self._landed)
+            for _ in range(heard):
+                run, done = self._acknowledge()
+                if shelf.chance(nasty.late_ack, "runs acknowledged after a recovery"):
+                    self._say(done, run.first, None)
+                else:
+                    self._say_now(done, run.first)
+        if self.store.away_s and not shelf.chance(nasty.outage_hangs, "writers fenced while cut off"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))  # nobody can tell it more
+        else:
+            self.die(Fenced("another owner recovered this ledger", ledger=self.ledger))
+
+    def abandon(self, landed: int) -> None:
+        """The process is gone: so many of its runs are there, and nobody hears of any."""
+        for run, _ in list(self.pending)[self._landed : max(landed, self._landed)]:
+            if not self.stored.sealed and self.dead is None:
+                self.stored.land(run)
+        self.pending.clear()
+        self._out.clear()
+        self.dead = Closed("the process is gone")
+        self.stored.writer = None
+
+    def die(self, error: MagnetarError) -> None:
+        if self.dead is None:
+            self.dead = error
+        failed, self.pending = self.pending, deque()
+        self._landed = self._travelling = 0
+        for _, done in failed:
+            self._say(done, -1, error)
+
+    async def close(self) -> None:
+        await self.store.travel()
+        if isinstance(self.dead, Fenced):
+            raise self.dead
+        if not self.stored.sealed:
+            self.stored.seal(self._lac)
+        elif self.stored.last_entry != self._lac:
+            raise Fenced("another owner recovered this ledger", ledger=self.ledger)
+        self.die(Closed("the writer is closed", ledger=self.ledger))
+
+    # Callbacks, in order
+
+    def _say(self, done: Done, first: int, error: MagnetarError | None) -> None:
+        self._out.append((done, first, error))
+        self._tell_after(self.store.away_s + self.store.shelf.drawn(self.store.nasty.append_s), self._ring)
+
+    def _say_now(self, done: Done, first: int) -> None:
+        self._out.append((done, first, None))
+        while self._out:
+            self._ring()
+
+    def _ring(self) -> None:
+        if self._out:
+            done, first, error = self._out.popleft()
+            self.store.context.copy().run(done, first, error)
+
+    def _tell_after(self, delay_s: float, work: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        if not delay_s and self._tells_s <= loop.time():
+            loop.call_soon(work, context=self.store.context)
+            return
+        self._tells_s = max(self._tells_s, loop.time() + delay_s)
+        loop.call_at(self._tells_s, work, context=self.store.context)

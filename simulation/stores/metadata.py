@@ -1,0 +1,399 @@
+"""A second metadata engine: records in memory that are durable once `put` returns, with crashes, peers, lost answers
+and everything else that the contract allows a store to do, on demand or by chance.
+
+`reopen()` is what a process finds after a crash: the same records, another session, the old session's ephemerals gone,
+the old handle dead. `peer()` is another process on the same records. `faults` are met by the next operations, in order:
+`lost(happened=True)` does the work and loses the answer. Written apart from the sqlite engine on purpose: one checks
+the other.
+
+`nasty` says what goes wrong by chance, drawn from the `rng` that is given; `disconnect`, `reconnect`, `expire`,
+`learn`, `crash` and `outage` do it at once. `content.counts` says how often each fault was met. Without any of these
+no operation takes time, and events are heard before the writer's call returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from magnetar.base.errors import BadVersion, Closed, ConnectionLost, MagnetarError, Misuse, NotEmpty, NotFound
+from magnetar.metadata.listeners import Listeners
+from magnetar.metadata.path_checks import ROOT, ancestors, check_path, check_prefix, check_size
+from magnetar.metadata.store import ABSENT, Change, Event, Node, Session, Stat, Unsubscribe
+from magnetar.runtime.runtime import Runtime
+from simulation.stores.metadata_connection import Link
+from simulation.stores.metadata_faults import Feed, Nastiness, Step
+from simulation.stores.metadata_tree import Record, Tree
+
+T = TypeVar("T")
+PAGE_NODES = 100  # small, so that a test of a few hundred records crosses pages
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    error: MagnetarError | None  # None: nothing goes wrong this time
+    happened: bool
+
+
+def lost(*, happened: bool) -> Fault:
+    """The answer does not arrive; `happened` says what only the store knows."""
+    return Fault(ConnectionLost("the connection to the metadata store broke"), happened)
+
+
+@dataclass(slots=True)
+class Content:
+    """The server, so to speak: what it holds outlives every handle."""
+
+    tree: Tree = field(default_factory=Tree)
+    sequences: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    sessions: int = 0
+    live: dict[str, None] = field(default_factory=dict)  # sessions that the server takes for alive
+    handles: list[MemoryStore] = field(default_factory=list)
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    counts: Counter[str] = field(default_factory=Counter)  # faults met, by kind
+    down_until_s: float = 0.0
+    down: bool = False
+    steps: int = 0
+    watchers: list[Callable[[str, Record | None], None]] = field(default_factory=list)  # a checker's: told each truth
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)  # no host's: it never pauses
+
+    @property
+    def records(self) -> dict[str, Record]:
+        return self.tree.records
+
+    def change(self, changes: list[tuple[str, Record | None]]) -> None:
+        steps = []
+        for path, record in changes:
+            self.steps += 1
+            steps.append(Step(self.steps, path, record, self.tree.set(path, record)))
+            for watcher in self.watchers:
+                watcher(path, record)
+        for handle in list(self.handles):
+            handle.feed.changed(steps)
+
+    def count(self, fault: str) -> None:
+        self.counts[fault] += 1
+
+    def later(self, delay_s: float, work: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(delay_s, work, context=self.context)
+
+    def new_session(self) -> str:
+        self.sessions += 1
+        session = str(self.sessions)
+        self.live[session] = None
+        return session
+
+    def lives(self, session: str) -> bool:
+        return session in self.live
+
+    def end_session(self, session: str) -> None:
+        self.live.pop(session, None)
+        self.change([(path, None) for path in sorted(self.records) if self.records[path].session == session])
+
+    def outage(self, seconds: float) -> None:
+        """The server is away for all handles; sessions do not age meanwhile. Connections come back one by one."""
+        self.count("outages")
+        self.down = True
+        self.down_until_s = max(self.down_until_s, asyncio.get_running_loop().time() + seconds)
+        for handle in list(self.handles):
+            unnoticed = handle.nasty.unnoticed
+            handle.link.disconnect(told=not unnoticed or self.rng.random() >= unnoticed)
+        self.later(seconds, self._return)
+
+    def _return(self) -> None:
+        if asyncio.get_running_loop().time() < self.down_until_s:
+            return  # another outage began meanwhile
+        self.down = False
+        for handle in list(self.handles):
+            self.later(self.rng.uniform(0, handle.nasty.away_s), handle.link.connect)
+
+
+class MemoryStore:
+    def __init__(
+        self,
+        runtime: Runtime | None = None,
+        *,
+        content: Content | None = None,
+        nasty: Nastiness | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`rng` is the server's, for all handles: give it with the first."""
+        self.content = content if content is not None else Content()
+        if rng is not None:
+            self.content.rng = rng
+        self.faults: deque[Fault] = deque()
+        self.puts = 0  # for tests that count what a caller costs
+        self.nasty = nasty if nasty is not None else Nastiness()
+        self._runtime = runtime
+        self._listeners = Listeners()
+        self._closed = False
+        self.feed = Feed(self.content.tree, self.nasty, self.content.rng, self.content.counts, self._listeners)
+        self.link = Link(self.content, self.nasty, self.feed, self._listeners)
+        self.content.handles.append(self)
+
+    @property
+    def session_id(self) -> str:
+        return self.link.session
+
+    @session_id.setter
+    def session_id(self, session: str) -> None:
+        raise AssertionError("a session is the store's to give")
+
+    def reopen(self) -> MemoryStore:
+        """This process crashed; here is the next one."""
+        self._die()
+        self.forget_sessions()
+        return MemoryStore(self._runtime, content=self.content, nasty=self.nasty)
+
+    def peer(self, runtime: Runtime | None = None, *, nasty: Nastiness | None = None) -> MemoryStore:
+        """Another process that is connected to the same records; as nasty to it as to this one unless said."""
+        nasty = self.nasty if nasty is None else nasty
+        return MemoryStore(self._runtime if runtime is None else runtime, content=self.content, nasty=nasty)
+
+    # What befalls it
+
+    def disconnect(self, *, told: bool = True, seconds: float | None = None) -> None:
+        """Cut the connection. Not `told`: operations hang until it is noticed. Back after `seconds` or `reconnect`."""
+        self.link.disconnect(told=told, seconds=seconds)
+
+    def reconnect(self) -> None:
+        """Back after `disconnect`; if it never was away, a short outage: the same session afterwards."""
+        if not self.link.up:
+            self.link.connect()
+            return
+        self._listeners.tell_session(Session.CONNECTION_LOST)
+        self._listeners.tell_session(Session.RECONNECTED)
+
+    def expire(self, *, told: bool = True) -> None:
+        """The server ends this handle's session; not `told`: it goes on believing until `learn` or `learn_s`."""
+        self.link.expire(told=told)
+
+    def learn(self) -> None:
+        """Find out about an expiry that was not told."""
+        self.link.learn()
+
+    def outage(self, seconds: float) -> None:
+        """No handle reaches the store for so long."""
+        self.content.outage(seconds)
+
+    def crash(self) -> None:
+        """This process is gone: nobody hears anything, and its session ends by its time. `peer` is the next one."""
+        self._closed = True
+        self._listeners.clear()
+        self.link.die()
+        self._leave()
+
+    # The contract
+
+    async def get(self, path: str) -> Node | None:
+        check_path(path)
+
+        def look() -> Node | None:
+            record = self.feed.read().records.get(path)
+            return None if record is None else Node(record.value, self._stat(path, record))
+
+        return await self._look(look)
+
+    async def sync(self, path: str) -> None:
+        await self._look(self.feed.catch_up)
+
+    async def exists(self, path: str) -> bool:
+        return await self.get(path) is not None
+
+    async def children(self, path: str) -> list[str]:
+        check_prefix(path)
+        return await self._look(lambda: list(self.feed.read().below.get(path, ())))
+
+    async def scan(
+        self, path: str, *, after: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[tuple[str, Node]]:
+        check_prefix(path)
+        last, given = after or "", 0
+        while limit is None or given < limit:
+            page = await self._page(path, last)
+            if not page:
+                return
+            for name, child, record in page:
+                if record is not None and (limit is None or given < limit):
+                    given += 1
+                    yield name, Node(record.value, self._stat(child, record))
+            last = page[-1][0]
+
+    async def put(
+        self, path: str, value: bytes, *, expected: int | None = None, ephemeral: bool = False, sequential: bool = False
+    ) -> Stat:
+        check_path(path)
+        check_size(path, value)
+        if sequential and expected not in (None, ABSENT):
+            raise Misuse("a sequential put must not expect a version", path=path)
+        session = self.session_id if ephemeral else None
+
+        def write() -> Stat:
+            self.puts += 1
+            if not sequential:
+                return self._put(path, bytes(value), expected, session)
+            number = self._next_in_sequence(path)
+            stat = self._put(f"{path}{number:010d}", bytes(value), ABSENT, session)
+            self.content.sequences[path] = number + 1
+            return stat
+
+        return await self._write(write)
+
+    async def delete(self, path: str, *, expected: int | None = None) -> None:
+        check_path(path)
+
+        def remove() -> None:
+            tree = self.content.tree
+            record = tree.records.get(path)
+            if record is None and path not in tree.below:
+                raise NotFound("the record does not exist", path=path)
+            if record is not None and expected is not None and expected != record.version:
+                raise BadVersion(
+                    "the record does not have the expected version", path=path, expected=expected, found=record.version
+                )
+            if path in tree.below:
+                raise NotEmpty("the record has children", path=path)
+            self.content.change([(path, None)])
+
+        await self._write(remove)
+
+    async def delete_tree(self, path: str) -> None:
+        check_prefix(path)
+        content = self.content
+        await self._write(lambda: content.change([(node, None) for node in content.tree.everything(path)]))
+
+    def subscribe(self, prefix: str, heard: Callable[[Event], None]) -> Unsubscribe:
+        return self._listeners.subscribe(prefix, heard)
+
+    def on_session(self, heard: Callable[[Session], None]) -> Unsubscribe:
+        return self._listeners.on_session(heard)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._die()
+        self.forget_sessions()
+
+    # Hooks of the suites
+
+    def resync(self, prefix: str = ROOT) -> None:
+        """Tell this handle's listeners that events may have been lost."""
+        self._listeners.tell([Event(Change.RESYNC, prefix)])
+
+    async def expire_session(self, server_side: bool) -> None:
+        """Lose the session and get another; not `server_side`: the old ephemerals stay until `forget_sessions`."""
+        self.lose_session(server_side=server_side)
+        await self._write(lambda: None)
+        self.regain_session()
+
+    def lose_session(self, *, server_side: bool) -> None:
+        self._listeners.tell_session(Session.CONNECTION_LOST)
+        self._listeners.tell_session(Session.LOST)
+        if server_side:
+            self.content.end_session(self.session_id)
+            self.forget_sessions()
+
+    def regain_session(self) -> None:
+        self.link.renew()
+
+    def forget_sessions(self) -> None:
+        """The server notices at last: ephemerals of sessions that no handle has any more are gone."""
+        held = {handle.session_id for handle in self.content.handles}
+        for session in [session for session in self.content.live if session not in held]:
+            self.content.end_session(session)
+
+    # Inside
+
+    def _die(self) -> None:
+        self._closed = True
+        self._listeners.clear()
+        self.link.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self in self.content.handles:
+            self.content.handles.remove(self)
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        def done() -> T:
+            fault = self._fault(reads=False)
+            try:
+                result = work()
+            finally:
+                self.feed.catch_up()  # its own writes, and what refused them, a handle has seen
+            if fault is not None and fault.error is not None:
+                raise fault.error
+            return result
+
+        self._check_open()
+        return await self.link.ask(done, writes=True)
+
+    async def _look(self, work: Callable[[], T]) -> T:
+        """Something that only reads: a lost answer is lost whatever happened."""
+
+        def looked() -> T:
+            self._fault(reads=True)
+            return work()
+
+        self._check_open()
+        return await self.link.ask(looked, writes=False)
+
+    async def _page(self, path: str, after: str) -> list[tuple[str, str, Record | None]]:
+        return await self._look(lambda: self.feed.read().page(path, after, PAGE_NODES))
+
+    def _fault(self, *, reads: bool) -> Fault | None:
+        """Meet the next fault."""
+        fault = self.faults.popleft() if self.faults else None
+        if fault is not None and fault.error is not None and (reads or not fault.happened):
+            raise fault.error
+        return fault
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the metadata store is closed")
+
+    def _next_in_sequence(self, prefix: str) -> int:
+        number = self.content.sequences.get(prefix, 0)
+        tree = self.content.tree
+        while f"{prefix}{number:010d}" in tree.records or f"{prefix}{number:010d}" in tree.below:
+            number += 1
+        return number
+
+    def _put(self, path: str, value: bytes, expected: int | None, session: str | None) -> Stat:
+        content = self.content
+        record = content.records.get(path)
+        found = ABSENT if record is None else record.version
+        if session is not None and not content.lives(session):
+            raise self.link.refused()
+        if expected is not None and expected != found:
+            raise BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)
+        if record is None and session is not None and path in content.tree.below:
+            raise Misuse("a record with children cannot be ephemeral", path=path)
+        for above in ancestors(path)[1:]:
+            if above in content.records and content.records[above].session is not None:
+                raise Misuse("an ephemeral record must not have children", path=path)
+        now = 0 if self._runtime is None else self._runtime.wall()
+        content.version += 1
+        if record is not None:
+            record = replace(record, value=value, version=content.version, mtime_ms=now)
+        else:
+            record = Record(value, content.version, content.version, now, now, session)
+        content.change([(path, record)])
+        return self._stat(path, record)
+
+    def _stat(self, path: str, record: Record) -> Stat:
+        return Stat(
+            path=path,
+            version=record.version,
+            first_version=record.version == record.created,
+            ctime_ms=record.ctime_ms,
+            mtime_ms=record.mtime_ms,
+            ephemeral=record.session is not None,
+            mine=record.session is not None and record.session == self.session_id,
+        )

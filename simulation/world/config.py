@@ -1,0 +1,248 @@
+"""What one world consists of: brokers, stores, topics, clients and faults, all drawn from its seed before it runs.
+
+A configuration holds values only; `simulation/world/cluster.py` runs it. Worlds are small on purpose: few keys, a short
+time of faults, small ledgers that roll over often. So many seeds fit in a minute, and each meets many edge cases.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from simulation.environment.random_streams import Streams
+from simulation.faults import plan as fault_plan
+from simulation.faults.plan import Fault, Place
+from simulation.world import scalable, variants
+from simulation.world.scalable import ScalePlan
+from simulation.world.workload import (
+    CHECKPOINT,
+    GROUP,
+    TopicPlan,
+    draw,
+)
+
+KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
+LEFT = "public/left"  # has no policy: what the product keeps by default
+GONE = "public/gone"  # keeps nothing that all subscriptions have acknowledged
+PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
+OTHERS = "others"  # more consumers: one host dies and the other does not
+SESSION_S = 4.0
+DAY_MINUTES = 24 * 60
+
+
+MESSAGE_BYTES = {"maxMessageSize": "600"}  # in worlds with chunks: large messages of theirs have about four
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    seed: int
+    brokers: tuple[str, ...]
+    shared: bool  # brokers on shared stores; else one broker on its own disk
+    chaos_s: float
+    settings: Mapping[str, str]
+    topics: tuple[TopicPlan, ...]
+    faults: tuple[Fault, ...]
+    nasty: Mapping[str, float] = field(default_factory=dict)  # of the metadata store, while chaos lasts
+    ledgers: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
+    flips: bool = False  # a power cut may leave wrong bits in what was not synced
+    session_s: float = SESSION_S
+    gathers: bool = False  # one more consumer takes all topics at once
+    steward_s: float = 1.0  # between two deeds of the operator, on average
+    scale: ScalePlan | None = None  # its topics are scalable
+    kept_minutes: int = -1  # what topics that keep everything have as their retention; no world lasts so long
+    clock_trusted_s: float = 0.0  # brokers trust their clocks after so long; 0: as it is
+    chunked_bytes: int = 0  # a message, and what a consumer holds half received, may have so many; 0: as it is
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of its clients."""
+        return (CONSUMERS, PRODUCERS) if self.scale is None else (CONSUMERS, OTHERS, PRODUCERS)
+
+    def without(self, *gone: int) -> Shape:
+        """The same world with some of its faults left out: how a failing one is cut down."""
+        return replace(self, faults=tuple(fault for place, fault in enumerate(self.faults) if place not in gone))
+
+    def rows(self) -> list[str]:
+        """For people."""
+        stores = "shared stores" if self.shared else "a disk of its own"
+        found = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
+        found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
+        found += [f"  store {key}={value:g}" for key, value in sorted(self.nasty.items())]
+        found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledgers.items())]
+        for topic in self.topics:
+            who = ", ".join(producer.name for producer in topic.producers)
+            plain = f", plain at first, {topic.partitions} partitions" if topic.regular else ""
+            found.append(f"  {topic.topic}: {who}{plain}")
+            found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
+        if self.gathers:
+            found.append("  all: Shared, one consumer of every topic")
+        if self.scale is not None:
+            found.append(f"  {self.scale}")
+        return found + [f"  {fault}" for fault in self.faults]
+
+
+def part_of(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
+    """What the clients of one host do with a topic. Where there are two for consumers, each has about half of them."""
+    if host == PRODUCERS:
+        return replace(topic, subscriptions=())
+    if OTHERS not in hosts:
+        return replace(topic, producers=())
+    found = []
+    for plan in topic.subscriptions:
+        here = (plan.consumers + 1) // 2
+        first, count = (0, here) if host == CONSUMERS else (here, plan.consumers - here)
+        found.append(replace(plan, first=first, consumers=count))
+    return replace(topic, producers=(), subscriptions=tuple(found))
+
+
+def shape(seed: int) -> Shape:
+    streams = Streams(seed)
+    return _scalable(seed, streams) if scalable.wanted(streams) else _plain(seed, streams)
+
+
+def _scalable(seed: int, streams: Streams) -> Shape:
+    rng = streams.fork("faults", "shape")
+    shared = rng.random() < 0.75
+    brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
+    chaos_s = rng.uniform(4.0, 9.0)
+    place = Place(brokers, (PRODUCERS, CONSUMERS, OTHERS), shared, SESSION_S, peers=True)
+    kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
+    kept = variants.left(streams.fork("workload", "left"), kept, KEPT, LEFT)
+    once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
+    plan, topics = scalable.draw(streams.fork("workload", "plans"), kept=kept, once=once)
+    topics = variants.added(streams.fork("workload", "ways"), topics)
+    topics = scalable.crowded(streams.fork("workload", "sharers"), topics)
+    held = scalable.unkept(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
+    topics = variants.moved(streams.fork("workload", "moved"), topics)
+    topics = variants.planned(streams.fork("workload", "batches"), topics, held)
+    topics = variants.sought(streams.fork("workload", "seeks"), topics)
+    topics = variants.keyless(streams.fork("workload", "keyless"), topics)
+    topics = variants.migrated(streams.fork("workload", "migrations"), topics)
+    topics = tuple(replace(one, topic=one.topic.replace(LEFT, KEPT)) if one.regular else one for one in topics)
+    topics = variants.restless(streams.fork("workload", "restless"), topics)
+    topics = variants.buried(streams.fork("workload", "buried"), topics)
+    topics = variants.slow(streams.fork("workload", "working"), topics)
+    topics = variants.quiet(streams.fork("workload", "quiet topics"), topics)
+    topics = variants.late(streams.fork("workload", "late acknowledgements"), topics)
+    found = Shape(
+        seed,
+        brokers,
+        shared,
+        chaos_s,
+        {**_settings(rng), **scalable.settings(rng)},
+        topics,
+        fault_plan.draw(place, chaos_s, streams.fork("faults", "plan")),
+        _nasty(rng) if shared else {},
+        _ledgers(rng) if shared else {},
+        flips=rng.random() < 0.5,
+        scale=plan,
+    )
+    lapses = streams.fork("workload", "lapses")
+    if lapses.random() < variants.LAPSED:
+        found = lapsing(found, lapses)
+    found = chunking(found, streams.fork("workload", "chunks"), streams.fork("workload", "cramped"))
+    return mixing(found, streams.fork("workload", "chunk halves")) if "maxMessageSize" in found.settings else found
+
+
+def chunking(world: Shape, chance: random.Random, apart: random.Random) -> Shape:
+    """In some worlds brokers take small messages only, and large ones come in chunks."""
+    topics = variants.chunked(chance, world.topics)
+    if topics is world.topics:
+        return world
+    return replace(world, topics=variants.cramped(apart, topics), settings={**world.settings, **MESSAGE_BYTES})
+
+
+def mixing(world: Shape, chance: random.Random) -> Shape:
+    """In half of the worlds with chunks: chunks of several messages are mixed, and some messages are larger than any
+    consumer puts together. Readers with checkpoints end where there is no room: they have what they need."""
+    if chance.random() >= variants.MIXED or any(topic.regular for topic in world.topics):
+        return world
+    topics = tuple(variants.with_mixed(topic) for topic in world.topics)
+    if any(plan.type in (CHECKPOINT, GROUP) for topic in topics for plan in topic.subscriptions):
+        return replace(world, topics=topics)
+    topics = tuple(variants.with_oversized(topic) for topic in topics)
+    return replace(world, topics=topics, chunked_bytes=variants.CHUNKED_BYTES)
+
+
+def lapsing(world: Shape, chance: random.Random) -> Shape:
+    """The same brokers and faults in a longer world, in which little happens and a hold expires."""
+    assert world.scale is not None
+    chaos_s = chance.uniform(*variants.LAPSE_S)
+    longer = chaos_s / world.chaos_s
+    return replace(
+        world,
+        chaos_s=chaos_s,
+        settings={**world.settings, "managedLedgerMaxEntriesPerLedger": "5"},
+        topics=(variants.with_lapses(chance, scalable.unkept(chance, f"topic://{GONE}/lapsing")),),
+        faults=tuple(replace(fault, at_s=fault.at_s * longer) for fault in world.faults),
+        scale=replace(world.scale, reshape_s=world.scale.reshape_s * longer),
+    )
+
+
+def _plain(seed: int, streams: Streams) -> Shape:
+    rng = streams.fork("faults", "shape")
+    shared = rng.random() < 0.6
+    brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
+    chaos_s = rng.uniform(4.0, 10.0)
+    place = Place(brokers, (PRODUCERS, CONSUMERS), shared, SESSION_S)
+    plain = [f"persistent://{KEPT}/t{number}" for number in range(rng.randint(0, 2))]
+    gone = [f"persistent://{GONE}/g0"] if rng.random() < 0.4 else []
+    once = [f"persistent://{ONCE}/d{number}" for number in range(rng.randint(0 if plain or gone else 1, 2))]
+    return Shape(
+        seed,
+        brokers,
+        shared,
+        chaos_s,
+        _settings(rng),
+        tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once, gone=gone)),
+        fault_plan.draw(place, chaos_s, streams.fork("faults", "plan")),
+        _nasty(rng) if shared else {},
+        _ledgers(rng) if shared else {},
+        flips=rng.random() < 0.5,
+        gathers=streams.fork("workload", "gatherer plan").random() < 0.3,
+        steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
+        kept_minutes=DAY_MINUTES if streams.fork("workload", "retention").random() < 0.3 else -1,
+    )
+
+
+def _settings(rng: random.Random) -> dict[str, str]:
+    """Small ledgers and rare snapshots, so that rolling, trimming and replaying happen within seconds."""
+    return {
+        "managedLedgerMaxEntriesPerLedger": str(rng.choice((5, 20, 50_000))),
+        "managedLedgerMinLedgerRolloverTimeMinutes": "0",
+        "brokerDeduplicationEntriesInterval": str(rng.choice((10, 1000))),
+        "keepAliveIntervalSeconds": str(rng.choice((2, 5, 30))),
+        "activeConsumerFailoverDelayTimeMillis": str(rng.choice((0, 100, 1000))),
+        "activeConsumerFailoverConsistentHashing": rng.choice(("true", "false")),
+        "brokerMaxConnections": "200",
+    }
+
+
+def _nasty(rng: random.Random) -> dict[str, float]:
+    found = {"delay_s": rng.choice((0.001, 0.01, 0.05)), "watch_s": rng.choice((0.001, 0.05, 0.5))}
+    for name, values in (
+        ("coalesce", (0.2, 0.8)),
+        ("stale", (0.05, 0.5)),
+        ("lost_applied", (0.01, 0.05)),
+        ("lost_dropped", (0.01, 0.05)),
+        ("late", (0.2, 0.8)),
+        ("disconnect", (0.002, 0.01)),
+    ):
+        if rng.random() < 0.3:
+            found[name] = rng.choice(values)
+    return found
+
+
+def _ledgers(rng: random.Random) -> dict[str, float]:
+    found = {"delay_s": rng.choice((0.001, 0.01)), "append_s": rng.choice((0.001, 0.02))}
+    for name, values in (
+        ("fail", (0.01, 0.05)),
+        ("lost_landed", (0.01, 0.05)),
+        ("lost_dropped", (0.01, 0.05)),
+        ("slow", (0.01, 0.1)),
+        ("late_ack", (0.2, 0.8)),
+    ):
+        if rng.random() < 0.3:
+            found[name] = rng.choice(values)
+    return found
