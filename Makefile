@@ -28,14 +28,14 @@ PYTHON_CHECK = $(PYTHON) -c 'import sys; sys.exit("Magnetar needs Python 3.11 or
 
 # The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
 # a time keep two cores busy; the longest come first.
-PARALLEL := tests/tidy tests/unit tests/contract
+PARALLEL := tests/tidy tests/unit tests/tools tests/contract
 WITH_BROKERS := tests/model tests/sim tests/fuzz tests/process tests/compat tests/client tests/cli tests/testing tests/examples
 FUZZ := tests/fuzz
 # Of the slow tests some compute alone, on virtual clocks; some kill brokers of their own, and wait; two of each at a
 # time. All others run one after the other, and so does what a new directory brings: JVMs want the machine to themselves.
 COMPUTING := $(PARALLEL) tests/model tests/sim
 KILLING := tests/process
-CODE := src tests simulation benchmarks examples release
+CODE := src tests simulation benchmarks examples release tools
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -184,11 +184,11 @@ bench: $(STAMP)  ## the broker beside its ceilings, the client beside the stock 
 	$(PY) -m benchmarks.client
 	$(PY) -m benchmarks.reshape
 
-sync: $(STAMP)  ## the blocking admin client, made from the one that awaits
-	cd src/magnetar/client/admin
-	for file in aio/[a-z]*.py; do $(CURDIR)/$(PY) -c 'import sys; from magnetar.client.admin.async_to_sync import blocking; sys.stdout.write(blocking(sys.stdin.read()))' < $$file > sync/$${file#aio/}; done
-	$(CURDIR)/$(VENV)/bin/ruff check --quiet --fix sync
-	$(CURDIR)/$(VENV)/bin/ruff format --quiet sync
+sync: $(STAMP)  ## every generated file: the blocking admin client, the reference pages, the words of completion
+	$(PY) -m tools.async_to_sync
+	$(VENV)/bin/ruff check --quiet --fix src/magnetar/client/admin/sync
+	$(VENV)/bin/ruff format --quiet src/magnetar/client/admin/sync
+	$(PY) -m tools.pages
 
 proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
 	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto

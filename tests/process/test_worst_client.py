@@ -1,8 +1,8 @@
 """The worst client: each limit at its edge and one beyond, on a real broker, while a neighbour measures.
 
-At the edge the broker serves, one beyond it refuses or hangs up. Through all of it the neighbour's p99 stays below
-100 ms, the memory of the process grows by no more than the account of `base/accounts.py` that the limit belongs to, no
-turn of the loop takes more than 100 ms of processor time, and the log stays small.
+At the edge the broker serves, one beyond it refuses or hangs up. Through all of it the neighbour's p99 stays below 100
+ms, the memory of the process grows by no more than the account of `tools/memory_accounts.py` that the limit belongs to,
+no turn of the loop takes more than 100 ms of processor time, and the log stays small.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.base import accounts, limits
+from magnetar.base import limits
 from magnetar.wire import message
 from magnetar.wire.proto import pb
 from simulation.crash.frame_connection import with_entry
 from tests.process.hostile import T, Talker, a_command, command
 from tests.process.neighbour import Neighbour
 from tests.servers.probed import Probed
+from tools import memory_accounts
 
 MIB = 1024 * 1024
 P99_S_MAX = 0.1
@@ -44,13 +45,13 @@ class Bench:
         before, since = self.broker.rss_bytes(), time.monotonic()
         yield
         grown = self.broker.rss_bytes() - before
-        assert grown <= sum(map(accounts.bound, names)) + more + MARGIN_BYTES
+        assert grown <= sum(map(memory_accounts.bound, names)) + more + MARGIN_BYTES
         self.unnoticed(since)
 
     def unnoticed(self, since: float) -> None:
         assert self.neighbour.p99_s(since) < P99_S_MAX
         assert self.broker.long_turns() == []
-        assert self.broker.rss_bytes() < accounts.total(connections=2)
+        assert self.broker.rss_bytes() < memory_accounts.total(connections=2)
         assert self.broker.output.stat().st_size < LOG_BYTES_MAX
 
 

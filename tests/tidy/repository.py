@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "magnetar"
 GENERATED = "src/magnetar/wire/generated/"
-PYTHON_FOLDERS = ("src", "simulation", "tests", "benchmarks", "examples", "release")
+PYTHON_FOLDERS = ("src", "simulation", "tests", "benchmarks", "examples", "release", "tools")
 
 
 class Source:

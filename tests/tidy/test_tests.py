@@ -9,7 +9,7 @@ import pytest
 
 from tests.tidy.repository import ROOT, Rule, Source, findings, sources
 
-SLEEPLESS = ("tests/unit/", "tests/contract/", "tests/model/", "tests/sim/", "tests/tidy/")
+SLEEPLESS = ("tests/unit/", "tests/contract/", "tests/model/", "tests/sim/", "tests/tidy/", "tests/tools/")
 SUITES = {
     "unit",
     "contract",
@@ -24,6 +24,7 @@ SUITES = {
     "servers",
     "vectors",
     "testing",
+    "tools",
     "spark",
     "examples",
 }

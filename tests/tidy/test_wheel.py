@@ -16,7 +16,7 @@ from zipfile import ZipFile
 from tests.tidy.repository import ROOT, files
 
 FIRST_S, SECOND_S = 1_500_000_000, 1_700_000_000  # times of the files
-NOT_IN_WHEELS = ("tests/", "simulation/", "benchmarks/", "examples/", "docs/", "deploy/")
+NOT_IN_WHEELS = ("tests/", "simulation/", "tools/", "benchmarks/", "examples/", "docs/", "deploy/")
 BUILD = "import sys; from hatchling.build import build_wheel; sys.stdout.write(build_wheel(sys.argv[1]))"
 
 

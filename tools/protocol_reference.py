@@ -1,6 +1,7 @@
-"""The part of docs/PROTOCOL.md that is rendered from the code: the record's fields and the machine of a reshape.
+"""The section of docs/PROTOCOL.md that is rendered from the code: the fields of a record and the phases of a reshape.
 
-Never edited by hand; a test compares the page with `section`. A field without a meaning here fails that test too.
+`make sync` writes the section and a test compares it. A field without a meaning in `RECORD` or `SEGMENT` fails that
+test too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SEGMENT = {
 
 
 def section() -> str:
-    """What stands between the two marks."""
+    """The text between the two marks, with them."""
     parts = [
         BEGIN,
         "### The record\n",
@@ -74,6 +75,11 @@ def section() -> str:
         END,
     ]
     return "\n".join(parts) + "\n"
+
+
+def replace_section(text: str) -> str:
+    """The page with the section of today."""
+    return text[: text.index(BEGIN)] + section() + text[text.index(END) + len(END) + 1 :]
 
 
 def fields() -> dict[str, set[str]]:

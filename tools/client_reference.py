@@ -1,11 +1,11 @@
-"""Renders docs/CLIENT.md, the reference page of the Python client, from the classes. The page is never edited by hand:
-a test compares it. `python -m magnetar.client.reference > docs/CLIENT.md` writes it.
+"""The reference page of the Python client, docs/CLIENT.md, rendered from the classes.
+
+`make sync` writes the page and a test compares it. Edit the docstrings, not the page.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -55,7 +55,7 @@ to consume in
 await them. Methods that create an object also work with `async with`: `async with client.create_producer("orders") as
 producer`. An asyncio client belongs to the event loop of its first call.
 
-`python -m magnetar.client.reference` generates this page.
+This page is made by `make sync`.
 
 """
 _MADE: list[tuple[str, type]] = [
@@ -202,7 +202,3 @@ def _told(found: Any) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

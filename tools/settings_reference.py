@@ -1,5 +1,7 @@
-"""Renders the reference page of the settings, docs/CONFIGURATION.md, from the table. The page is never edited by hand,
-and a test checks that."""
+"""The reference page of the settings, docs/CONFIGURATION.md, rendered from the table of keys.
+
+`make sync` writes the page and a test compares it. Edit the table, not the page.
+"""
 
 from __future__ import annotations
 

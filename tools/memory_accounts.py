@@ -1,8 +1,8 @@
-"""The memory that all peers together can make a broker hold: every account with its bound, and their sum.
+"""The bound on the memory that all peers together can make a broker hold: every account with its bound, and their sum.
 
-It is computed from the limits alone, before the first byte arrives. docs/OPERATING.md states the figures, and a test
-compares them. Topics in memory with their subscriptions are not in the sum, because stored data determines their number
-and not peers; `of_subscription` has a bound for each. The sizes of objects are estimates.
+The bounds follow from the limits alone. docs/OPERATING.md states the figures, and a test compares them. Topics in
+memory with their subscriptions are missing, because stored data decides their number and not what peers send;
+`of_subscription` has a bound for each. The figures of objects are estimates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Account:
 
 
 def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
-    """Accounts independent of the number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
+    """Accounts for any number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
     return (
         Account("connections before CONNECT", limits.STRANGERS_MAX * limits.HANDSHAKE_FRAME_BYTES_MAX),
         Account("published messages and large commands in flight", publish_buffer_mb * MIB),

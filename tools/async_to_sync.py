@@ -1,12 +1,18 @@
-"""Generates the blocking admin client from the asyncio one, by removing the words of asynchronous code.
+"""Renders the blocking admin client, `client/admin/sync`, from the one that awaits, `client/admin/aio`.
 
-A plain list of replacements, longest first: `aio` must not use constructs that it cannot convert. `make sync` writes
-the files; a test fails if they are stale.
+It applies a list of text replacements, longest first. Code that these cannot convert does not belong in `aio`. `make
+sync` writes the files and formats them; a test compares them.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from magnetar.client.admin import aio, sync
+
+AIO = Path(str(aio.__file__)).parent
+SYNC = Path(str(sync.__file__)).parent
 
 _WORDS = [
     (r"^import asyncio\n", ""),
@@ -33,3 +39,12 @@ def blocking(text: str) -> str:
     for pattern, instead in _WORDS:
         text = re.sub(pattern, instead, text, flags=re.MULTILINE)
     return text
+
+
+def main() -> None:
+    for file in AIO.glob("[a-z]*.py"):
+        (SYNC / file.name).write_text(blocking(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

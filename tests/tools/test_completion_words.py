@@ -9,14 +9,14 @@ from functools import cache
 import pytest
 
 from magnetar.cli.completion.engine import wanted
-from magnetar.cli.completion.table import TABLE, table
 from magnetar.cli.main import NOUNS, SINGLE
+from tools.completion_words import TABLE, table
 
 written = cache(table)  # it loads every command
 
 
 def test_the_table_is_fresh() -> None:
-    assert TABLE.read_text(encoding="utf-8") == written(), "run python -m magnetar.cli.completion.table"
+    assert TABLE.read_text(encoding="utf-8") == written(), "run make sync"
 
 
 def test_every_noun_and_every_verb_is_offered() -> None:

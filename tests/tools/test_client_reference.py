@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from magnetar.client.reference import page
+from tools.client_reference import page
 
-PAGE = Path(__file__).parents[3] / "docs" / "CLIENT.md"
+PAGE = Path(__file__).parents[2] / "docs" / "CLIENT.md"
 written = cache(page)
 
 
 def test_page_is_fresh() -> None:
-    assert PAGE.read_text() == written(), "run python -m magnetar.client.reference > docs/CLIENT.md"
+    assert PAGE.read_text() == written(), "run make sync"
 
 
 def test_every_row_of_options_has_a_meaning() -> None:

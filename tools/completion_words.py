@@ -1,18 +1,17 @@
-"""The completion table `words.tsv` of all commands and options. `python -m magnetar.cli.completion.table` generates it
-from the commands; a test compares the two. It must not be edited by hand.
+"""The table of all words that commands accept, for completion: `words.tsv`, rendered from the commands.
 
-A line contains a command (empty: the root), the kind of entry (command, argument, option), its names, the values it
-takes, and a short description. An `also` entry refers to options that most commands share. `engine` reads the table and
-must not import the modules that generate it.
+`make sync` writes the table and a test compares it. A line has a command (empty: the root), its kind (command,
+argument, option), its names, the kind of value, and a short description. `also` refers to options that most commands
+share. The completion engine reads the table, because loading the commands would make completion slow.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
+from magnetar.cli.completion import entry
 from magnetar.cli.completion.engine import CHOICES, EVERYWHERE, FILE, MANY
 from magnetar.cli.main import BARE, NOUNS, SINGLE, VALUED, build
 
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     import cyclopts
     from cyclopts import Argument
 
-Line = tuple[str, str, str, str]  # kind of entry, names, values, description
+Line = tuple[str, str, str, str]  # kind, names, kind of value, description
 ALSO: Line = ("also", EVERYWHERE, "", "")
 
-TABLE = Path(__file__).with_name("words.tsv")
+TABLE = Path(entry.TABLE)
 
 # Arguments and options whose value is a name that a broker or a file knows.
 KINDS = {
@@ -118,8 +117,3 @@ def _first(text: str | None) -> str:
 
 def _line(command: str, line: Line) -> str:
     return "\t".join((command, *line))
-
-
-if __name__ == "__main__":
-    TABLE.write_text(table(), encoding="utf-8")
-    sys.stdout.write(f"{TABLE}\n")

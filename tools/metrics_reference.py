@@ -1,8 +1,9 @@
-"""docs/METRICS.md, from the table of metric families: `python -m magnetar.observe.reference > docs/METRICS.md`."""
+"""The reference page of the metrics, docs/METRICS.md, rendered from the table of metric families.
+
+`make sync` writes the page and a test compares it. Edit the table, not the page.
+"""
 
 from __future__ import annotations
-
-import sys
 
 from magnetar.observe.families import EXTRA_LABELS, FAMILIES, Family
 
@@ -45,7 +46,3 @@ def page() -> str:
 def _row(one: Family) -> str:
     labels = ", ".join((*one.labels, *EXTRA_LABELS.get(one.name, ())))
     return f"| `{one.name}` | {one.kind} | {labels or '-'} | {one.help} |\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

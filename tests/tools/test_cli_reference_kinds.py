@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magnetar.cli.main import build
-from magnetar.cli.reference import page
+from tools.cli_reference import page
 
 
 def test_choices_are_listed_and_internal_parameters_left_out() -> None:

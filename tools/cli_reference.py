@@ -1,12 +1,12 @@
-"""Renders docs/CLI.md, the reference of the command line, from the commands. The page must not be edited by hand; a
-test compares it. `python -m magnetar.cli.reference > docs/CLI.md` generates it.
+"""The reference page of the command line, docs/CLI.md, rendered from the commands.
+
+`make sync` writes the page and a test compares it. Edit the commands, not the page.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -209,7 +209,3 @@ def _error_codes() -> str:
         rows.append(f"| {code} | {kind.__name__} | {happened} | {again} |\n")
     head = "| code | error | did it happen? | retry? |\n|---|---|---|---|\n"
     return f"\n## Error codes\n\n{head}{''.join(rows)}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

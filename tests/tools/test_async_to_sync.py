@@ -5,17 +5,13 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from magnetar.client.admin import aio, sync
 from magnetar.client.admin.aio.admin import Admin as AsyncAdmin
-from magnetar.client.admin.async_to_sync import blocking
 from magnetar.client.admin.sync.admin import Admin
+from tools.async_to_sync import AIO, SYNC, blocking
 
-AIO = Path(str(aio.__file__)).parent
-SYNC = Path(str(sync.__file__)).parent
 FILES = sorted(path.name for path in AIO.glob("*.py") if path.name != "__init__.py")
 
 
