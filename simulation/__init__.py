@@ -1,7 +1,7 @@
-"""The whole cluster in one process on a virtual clock, with faults from a seed; and its parts, for tests.
+"""A whole cluster in one process on a virtual clock, with faults from a seed; and its parts, for tests.
 
-Imported by tests only: nothing under `src` knows it. It trusts the contracts of `runtime/`, `metadata/` and `ledger/`
-to be the only doors, and brings its own things behind them.
+Only tests import it: no module under `src` knows it. It assumes that the product reaches time, tasks, files and stores
+through the contracts of `runtime/`, `metadata/` and `ledger/`, and implements these contracts itself.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""`python -m simulation run --seeds N` tries worlds, `python -m simulation replay SEED` tells the story of one.
+"""`python -m simulation run --seeds N` runs worlds; `python -m simulation replay SEED` prints what happened in one.
 
-`run` prints a line for every world that failed and the sums at the end; its exit code says whether any did. With
-`--record FILE` the sums are written as a page: that is what `make chaos` commits. With `--marks` a rare event that no
-world has met fails the run as well. `replay` runs one seed and prints what happened to its topics, in order. `trace`
-prints a digest of all that happened in each world given: equal for equal seeds, whatever else differs.
+`run` prints a line for every world that failed and the sums at the end; it exits with 1 if any failed. `--record FILE`
+writes the sums as a page, which `make chaos` commits. `--marks` also fails the run if no world met a rare event.
+`replay` runs one seed and prints the events of its topics in order. `trace` prints a digest of everything that happened
+in each given world: equal for equal seeds, in any process.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from simulation.observe import marks
 from simulation.report import other_runs, page
-from simulation.runner import Tally, run_all
+from simulation.runner import Tally, run_worlds
 from simulation.world.cluster import ClusterWorld
-from simulation.world.config import shape
+from simulation.world.config import world_config
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -29,12 +29,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     tally = Tally()
-    for result in run_all(range(asked.first, asked.first + asked.seeds), asked.jobs):
+    for result in run_worlds(range(asked.first, asked.first + asked.seeds), asked.jobs):
         tally.add(result)
         if result.findings:
             _say(f"seed {result.seed}: {len(result.findings)} finding(s); python -m simulation replay {result.seed}")
             _say(f"  {result.findings[0]}")
-    missed = marks.missed(tally.marks) if asked.marks else []
+    missed = marks.missing_marks(tally.marks) if asked.marks else []
     for name in missed:
         _say(f"no world met {name}: the faults are too tame, or nothing comes by there")
     _say(
@@ -48,7 +48,7 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _trace(asked: argparse.Namespace) -> int:
-    for result in run_all(asked.seed, 1):
+    for result in run_worlds(asked.seed, 1):
         _say(f"{result.seed} {result.trace} {len(result.findings)}")
     return 0
 
@@ -56,7 +56,7 @@ def _trace(asked: argparse.Namespace) -> int:
 def _replay(asked: argparse.Namespace) -> int:
     if asked.log:
         logging.basicConfig(level=logging.DEBUG, format="                %(name)s %(message)s", stream=sys.stdout)
-    found = shape(asked.seed)
+    found = world_config(asked.seed)
     if asked.without:
         found = found.without(*asked.without)
     world = ClusterWorld(found)
@@ -87,14 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser("run", help="try many worlds")
     run.add_argument("--seeds", type=int, default=100, help="how many")
     run.add_argument("--first", type=int, default=0, help="the first seed")
-    run.add_argument("--jobs", type=int, default=2, help="worlds at once, each on a core")
+    run.add_argument("--jobs", type=int, default=2, help="concurrent worlds, each on a core")
     run.add_argument("--record", type=Path, help="write the sums to this file")
     run.add_argument("--marks", action="store_true", help="fail if a rare event was never met")
     run.set_defaults(do=_run)
     trace = verbs.add_parser("trace", help="a digest of all that happened in each of these worlds")
     trace.add_argument("seed", type=int, nargs="+")
     trace.set_defaults(do=_trace)
-    replay = verbs.add_parser("replay", help="tell the story of one world")
+    replay = verbs.add_parser("replay", help="print what happened in one world")
     replay.add_argument("seed", type=int)
     replay.add_argument("--topic", help="only this one, by its full name or its last part")
     replay.add_argument("--since", type=float, default=0.0, help="virtual seconds")

@@ -1,8 +1,8 @@
-"""Seeds that once found something: replayed by every `make test`, so that what was cured stays cured.
+"""Seeds that once found a fault: every `make test` replays them, so that a fixed fault stays fixed.
 
-`corpus.txt` has one a line: the seed, and what it found. A seed names a world of the simulator as it was then; when
-worlds are drawn in another way it names another one, and what it found is kept by the unit test that came with its
-cure (docs/FOUND.md). It costs little to try all the same.
+`corpus.txt` has one seed a line and what it found. A seed names a world as the simulator drew it then. After a change
+of the draws it names another world, and the unit test that came with the fix (docs/FOUND.md) covers the fault. The
+replay costs little all the same.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ FILE = Path(__file__).with_name("corpus.txt")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CorpusEntry:
     seed: int
     found: str
 
 
-def corpus() -> list[Known]:
-    """ValueError: a line that is no seed with what it found."""
-    found: list[Known] = []
+def read_corpus() -> list[CorpusEntry]:
+    """Raises ValueError for a line that is not a seed and what it found."""
+    found: list[CorpusEntry] = []
     for row in FILE.read_text(encoding="utf-8").splitlines():
         if row and not row.startswith("#"):
             seed, _, what = row.partition(" ")
             if not what:
                 raise ValueError(f"a seed without what it found: {row}")
-            found.append(Known(int(seed), what.strip()))
+            found.append(CorpusEntry(int(seed), what.strip()))
     return found

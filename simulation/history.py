@@ -1,9 +1,9 @@
 """What the real clients of a simulated world did and saw: an append-only list of lines, as text one JSON object a line.
 
-Whoever plays client writes a line when it begins something and another when it knows how that ended; the checkers in
+A client process writes a line when it begins an operation and another when it knows the outcome. The checkers in
 `simulation.check` read the lines and nothing else, so a history can be kept and judged again. Values are unique: a
-message is `producer|key|number`, its payload says so. The recorded load of the crash test, which speaks frames and has
-lives instead of sessions, keeps books of its own (`simulation.crash.history`).
+message is `producer|key|number`, which its payload repeats. The recorded load of the crash test, which speaks frames,
+has a history of its own (`simulation.crash.history`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RECEIVE = "receive"  # subscription, value, place, session (one consumer object)
 ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)
 BURY = "bury"  # subscription, value; to the dead letters
 NACK = "nack"  # subscription, place, session; asked for again
-ACTIVE = "active"  # subscription, session: a Failover consumer was told that it is the active one
+ACTIVE = "active"  # subscription, session: a Failover consumer was notified that it is the active one
 SEEK = "seek"  # subscription, session, place: the first message wanted (None: the first there is); facts since: what
 # was sent before is passed over (by_time: also what stands before it), acks_kept: who has a message may acknowledge it
 UNSUBSCRIBE = "unsubscribe"  # subscription, session
@@ -38,12 +38,14 @@ CLOSE = "close"  # subscription, session: a consumer leaves
 CREATE = "create"
 DELETE = "delete"
 TERMINATE = "terminate"  # place: the last position there will ever be
-SETTLE = "settle"  # subscription: its consumers came to the end in a healed world; facts attachments: who is there
+SETTLE = (
+    "settle"  # subscription: its consumers came to the end in a healed world; facts attachments: the present consumers
+)
 DRAIN = "drain"  # subscription: after all others left, one fresh consumer reads from `invoke` to the end at `ok`
 LIST = "list"  # facts subscriptions (of the topic), or topics
 SET = "set"  # facts key, to: one is set by an operator
 TOLD = "told"  # facts key, to: what a broker of a healed world says that it is (None: nothing)
-FAULT = "fault"  # somebody broke something: facts say what
+FAULT = "fault"  # a fault was injected: facts say which
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
 
 # Of scalable topics. The world itself records what the stores hold, at every change (`observe/store_recorder.py`).
@@ -59,13 +61,13 @@ PROBE = "probe"  # facts segment: a message for it was stored in a healed world,
 INVENTORY = (
     "inventory"  # at rest: facts listed (segment ids), roots (of them), intent, lifecycle, subscriptions, unready
 )
-# (begun or going, and nobody was told), cursors: id -> names
+# (creation or removal with an unknown outcome), cursors: id -> names
 # Of readers with checkpoints, which have no subscription: facts reader.
 READ_FROM = "read from"  # session; facts checkpoint: its name, "" for the beginning of the topic
 READ = "read"  # value, place, session; facts segment
 KEPT = "kept"  # session; facts checkpoint: everything that this session has seen so far
 READ_ALL = "read all"  # session: in a healed world it came to the end
-GAP = "gap"  # session; facts hold, segments: it was told that messages behind its place are gone, and begins anew
+GAP = "gap"  # session; facts hold, segments: messages behind its position were deleted, and it begins again
 HOLD = "hold"  # as the store has it: facts hold, warned, expired, notice_s: how long its end is announced before
 LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epoch, generation] it goes by from now on
 
@@ -83,7 +85,7 @@ class Value(NamedTuple):
 
     @property
     def sent_key(self) -> str | None:
-        """The key that the message has; None where what stands for it only tells it from all others."""
+        """The key of the message; None if the key here only distinguishes it from all others."""
         return None if self.key.startswith(KEYLESS) else self.key
 
     @property
@@ -100,7 +102,7 @@ class Value(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def value_of(payload: bytes) -> Value | None:
-    """None: nobody of ours ever sent this."""
+    """None: no client of the world ever sent this."""
     try:
         producer, key, number, *rest = payload.decode().split("|")
         whole = not rest or (len(rest) == 1 and not rest[0].strip(PADDING.decode()))
@@ -137,11 +139,11 @@ class Line(NamedTuple):
 
 
 class History:
-    """`clock` is the virtual time; without one every line is at 0. `heard` is told of every line."""
+    """`clock` is the virtual time; without one every line is at 0. `heard` is called with every line."""
 
     def __init__(self, clock: Callable[[], float] | None = None, heard: Callable[[Line], None] | None = None) -> None:
         self.lines: list[Line] = []
-        self.digest: tuple[int, Any] = (-1, None)  # what a checker made of the first so many lines, for the next one
+        self.digest: tuple[int, Any] = (-1, None)  # the index over this number of lines, for the next checker
         self._clock = clock or (lambda: 0.0)
         self._heard = heard
         self._sessions = 0
@@ -191,7 +193,7 @@ class History:
         return line
 
     def failed(self, process: str, operation: str, error: BaseException, topic: str = "", **more: Any) -> Line:
-        """FAIL where the error says that nothing happened; UNKNOWN for any other, also one that is none of ours."""
+        """FAIL if the error says that nothing happened; UNKNOWN for any other error, also one of another library."""
         definite = isinstance(error, MagnetarError) and error.outcome is Outcome.DEFINITE
         return self.note(process, operation, FAIL if definite else UNKNOWN, topic, error=type(error).__name__, **more)
 
@@ -202,7 +204,7 @@ class History:
 
     @staticmethod
     def load(text: str) -> History:
-        """ValueError: a line that is none, or not the next one."""
+        """Raises ValueError for an invalid line, or one out of sequence."""
         history = History()
         for row in text.splitlines():
             line = _line(json.loads(row))

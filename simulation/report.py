@@ -1,4 +1,4 @@
-"""The page a long run leaves behind: how many worlds, what was done to them, which rare events they met."""
+"""The page that a long run writes: the number of worlds, their faults, and the rare events they met."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page(tally: Tally, first: int, day: str) -> str:
 
 
 def other_runs(before: str) -> str:
-    """What the page had of runs that are not the simulator's, such as fuzzing: it stays."""
+    """The part of the page about runs outside the simulator, such as fuzzing: it stays."""
     _, found, rest = before.partition(OTHER_RUNS)
     return f"\n{found}{rest}" if found else ""
 

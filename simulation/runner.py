@@ -1,4 +1,4 @@
-"""Many worlds, one after another or on several cores, and what they add up to."""
+"""Runs many worlds, one after another or on several cores, and adds up their results."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from simulation.world.cluster import ClusterWorld
-from simulation.world.config import shape
-from simulation.world.outcome import Outcome
+from simulation.world.config import world_config
+from simulation.world.outcome import WorldResult
 
 WORLDS_A_PROCESS = 50  # then a fresh one takes its place
 
 
 @dataclass(slots=True)
-class Result:
-    """What is left of a world when its history is thrown away."""
+class WorldSummary:
+    """The result of a world without its history."""
 
     seed: int
     brokers: int
@@ -41,7 +41,7 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     failing: dict[int, list[str]] = field(default_factory=dict)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: WorldSummary) -> None:
         self.worlds += 1
         self.messages += result.messages
         self.received += result.received
@@ -53,10 +53,10 @@ class Tally:
             self.failing[result.seed] = result.findings
 
 
-def run(seed: int) -> Result:
-    world = shape(seed)
-    outcome: Outcome = ClusterWorld(world).run()
-    result = Result(
+def run_world(seed: int) -> WorldSummary:
+    world = world_config(seed)
+    outcome: WorldResult = ClusterWorld(world).run()
+    result = WorldSummary(
         seed,
         len(world.brokers),
         outcome.findings,
@@ -72,11 +72,11 @@ def run(seed: int) -> Result:
     return result
 
 
-def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Result]:
+def run_worlds(seeds: Iterable[int], jobs: int) -> Iterator[WorldSummary]:
     """In the order of the seeds."""
     if jobs == 1:
-        yield from map(run, seeds)
+        yield from map(run_world, seeds)
         return
     # multiprocessing's own pool: the executor of Python 3.11 can hang when it replaces a worker after its share.
     with get_context("spawn").Pool(jobs, maxtasksperchild=WORLDS_A_PROCESS) as pool:
-        yield from pool.imap(run, seeds)
+        yield from pool.imap(run_world, seeds)

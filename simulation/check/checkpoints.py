@@ -1,9 +1,12 @@
-"""Invariants 9 and 12 for readers with checkpoints: what a reader has seen when it began at a checkpoint is what was
-received before that was kept, and then its own; of every key that is one sequence, the same for all readers of a topic
-whatever was reshaped (where not everything is kept: for each reader), nothing in it twice. Who read all there is in a
-healed world has seen every message that was acknowledged to its sender.
+"""Invariants 9 and 12 for readers with checkpoints: a reader sees one sequence of each key, whole and without
+duplicates.
 
-Legal: a reader may end anywhere, so one sequence may be the beginning of another.
+A reader that starts at a checkpoint has seen what was received before that checkpoint, and then what it receives
+itself. For each key this is one sequence, the same for all readers of a topic in spite of reshapes. Where the topic
+does not retain everything, it is one sequence for each reader. No message occurs twice. A reader that reads to the end
+in a healed world has seen every message that its producer got a receipt for.
+
+Legal: a reader may stop at any point, so one sequence may be the beginning of another.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import Topic, tell
+from simulation.check.history_index import Topic, index_history
 from simulation.history import OK, History, Line
 
 
@@ -31,7 +34,7 @@ def check(history: History) -> Iterator[Finding]:
         elif line.operation == record.READ_ALL:
             yield from _missed(history, line, seen[line.session], begun[line.topic, line.facts["reader"]])
     known: dict[tuple[str, str, str], list[Line]] = {}  # by topic, reader and key: the longest sequence so far
-    topics = tell(history).topics
+    topics = index_history(history).topics
     for session in sorted(seen):
         yield from _one_sequence(seen[session], known, topics)
 
@@ -67,8 +70,8 @@ def _twice(topic: str, lines: list[Line]) -> Iterator[Finding]:
 
 
 def _missed(history: History, end: Line, lines: list[Line], begun: int) -> Iterator[Finding]:
-    """Where nothing is kept for whoever comes later, a reader has a hold: what was sent from then on is kept for it."""
-    topic = tell(history).topics[end.topic]
+    """A reader of a topic without retention has a hold: messages sent after its start are kept for it."""
+    topic = index_history(history).topics[end.topic]
     seen = {line.value for line in lines}
     for value, send in topic.sends.items():
         acked = send.acked

@@ -1,10 +1,10 @@
-"""Invariant 11: children wait. Nothing of a segment comes to a stream subscription while an ancestor is not done,
-except to the one consumer that has received everything in its ancestors (H-F20).
+"""Invariant 11: children wait. A stream subscription gets nothing of a segment while an ancestor is not done, except
+the one consumer that has received everything in its ancestors (H-F20).
 
-As the store tells it: a segment is given to a consumer only when every ancestor is latched, or early to the consumer
-that holds all the others alone; and a latched one to nobody any more. As clients see it: when a message of a segment
-is delivered, everything in all its ancestors that the subscription is owed was acknowledged by somebody before, or the
-same consumer got it since it last went back in that ancestor.
+In the store: a segment is assigned to a consumer only when every ancestor is latched, or early to the consumer that
+holds all other ancestors alone; a latched segment is assigned to no consumer. At clients: when a message of a segment
+is delivered, all that the subscription must get of its ancestors was acknowledged before, or the same consumer received
+it since its last step back in that ancestor.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
-from simulation.check.cursor_state import Standing
+from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
-from simulation.check.history_index import Subscription, tell
+from simulation.check.history_index import Subscription, index_history
 from simulation.history import History, Line, Place
 from simulation.world.workload import STREAM
 
@@ -22,7 +22,7 @@ from simulation.world.workload import STREAM
 def check(history: History) -> Iterator[Finding]:
     parents = _parents(history)
     yield from _given(history, parents)
-    for subscription in tell(history).subscriptions.values():
+    for subscription in index_history(history).subscriptions.values():
         if subscription.topic.scalable and subscription.type == STREAM:
             yield from _delivered(subscription, parents.get(subscription.topic.name, {}))
 
@@ -72,7 +72,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
     by_segment: dict[int, list[Place]] = {}
     for place in topic.places:
         by_segment.setdefault(topic.segment(place), []).append(place)
-    standing = Standing()
+    standing = CursorState()
     taken: dict[tuple[int, int], list[Place]] = {}  # by session and segment, since it last went back there
     done: set[int] = set()  # segments of which nothing is owed any more, until the subscription is moved
     moves = 0
@@ -108,8 +108,8 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
             yield Finding(11, topic.name, what, (topic.seen[missing], line))
 
 
-def _owed(subscription: Subscription, standing: Standing, places: list[Place], line: Line) -> list[Place]:
-    """The places that the subscription must have and nobody has acknowledged."""
+def _owed(subscription: Subscription, standing: CursorState, places: list[Place], line: Line) -> list[Place]:
+    """The positions that the subscription must get and that no consumer has acknowledged."""
     if standing.born is None:
         return []
     found = []

@@ -1,14 +1,14 @@
-"""Where a subscription may stand, line after line of its story: what its clients acknowledged, moved and deleted.
+"""The possible positions of a subscription, line after line: what its clients acknowledged, moved and deleted.
 
-An acknowledgement counts from the moment it is begun: the broker may have heard it or not, so its message may come
-again and need not. While a seek or an unsubscribe is under way, or when nobody knows how it ended, nothing can be said
-(`loose`) until the next one that ended well, or the next subscribe. One that goes forward may pass over something even
-later where nobody heard its end: then nothing can be said of order either (`adrift`), for good.
+An acknowledgement counts from its start: the broker may have received it or not, so its message may come again and need
+not. During a seek or an unsubscribe, or after one with an unknown end, the state is unknown (`loose`) until the next
+one that succeeds, or the next subscribe. A seek forward with an unknown end may also skip messages later. Then the
+order is unknown too (`adrift`), permanently.
 
-A seek forward, to a time or past everything, passes over what was sent before (`passes`). Publish times do not only
-grow in a segment, and brokers look for a time by halving: what stands before something older is not owed either. After
-a seek that leaves acknowledgements alone (of queues: whoever has taken a message may still acknowledge it) only those
-that the broker had confirmed before count for nothing.
+A seek forward, to a time or to the end, skips what was sent before (`passes`). Publish times do not only grow in a
+segment, and brokers find a time by bisection: a message in front of an older one may be skipped too. Some seeks leave
+acknowledgements alone: a consumer of a queue may still acknowledge the messages that it has. After such a seek only the
+acknowledgements that the broker had confirmed before are void.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from simulation.check.history_index import Topic
 
 
-class Standing:
+class CursorState:
     def __init__(self) -> None:
-        self.born: int | None = None  # the line from which on it is there for sure
-        self.moves = 0  # how often it began anew: by a seek, or deleted and made again
+        self.born: int | None = None  # the line from which on it certainly exists
+        self.moves = 0  # its restarts: by a seek, or deleted and created again
         self.floor: Place | None = None  # where the last seek put it: what is before counts as acknowledged
         self.skipped_to: Place | None = None  # the furthest place that any seek asked for
         self.cumulative: Place | None = None
         self.acked: dict[Place, Line] = {}  # by whom, one by one
         self._loose = False
-        self._lost_sight = False  # a seek forward ended, and nobody heard how
+        self._lost_sight = False  # a seek forward with an unknown outcome
         self._since: float | None = None  # what was sent before the last seek's time was passed over
         self._by_time = False  # ... and what stands before it
-        self._forward = False  # a seek under way, or of which nobody heard the end, may pass over something
+        self._forward = False  # a seek in progress, or with an unknown outcome, may skip messages
         self._confirmed: dict[Place, None] = {}
         self._undone: dict[Place, None] = {}  # acknowledgements that the seek under way undoes for sure
 
@@ -68,11 +68,11 @@ class Standing:
         )
 
     def is_skipped(self, place: Place) -> bool:
-        """May a seek have jumped over it, whatever came later?"""
+        """Whether a seek may have skipped it, in spite of everything later."""
         return self.skipped_to is not None and place < self.skipped_to
 
     def passes(self, topic: Topic, value: Value) -> bool:
-        """May the last seek have passed over it?"""
+        """Whether the last seek may have skipped it."""
         if self._since is None:
             return False
         if topic.sends[value].first.at < self._since:

@@ -1,14 +1,14 @@
-"""Invariant 9: cursors never skip. What no client began to acknowledge comes again, whatever crashed.
+"""Invariant 9: cursors never skip. A message that no client began to acknowledge comes again after every crash.
 
-Asked of every subscription whose consumers all left and which one fresh consumer then read to its end (DRAIN): it got
-every place that anybody had seen and nobody had acknowledged. Asked too when its own consumers came to the end in a
-healed world (SETTLE): whatever is not acknowledged is with one of them, on the attachment it has now, and was not
-refused since; else somebody who has left, or refused it, was the last to get it. For ordered subscriptions invariant 4
-asks the same of every attachment.
+It is checked for every subscription that one fresh consumer read to its end after its consumers left (DRAIN): this
+consumer got every position that was seen before and not acknowledged. It is also checked when the subscription's own
+consumers reached the end in a healed world (SETTLE): a message without acknowledgement is with one of them, on its
+present attachment, and was not refused since; or the last consumer that got it has left or refused it. For ordered
+subscriptions invariant 4 requires the same of every attachment.
 
-A crash may step back, so an acknowledged message may come again; only where nothing was ever broken (no FAULT line:
-what a fault causes may come late) does an acknowledgement with the broker's receipt hold: receipts promise no more than
-that. And only if it was made on the attachment that brought the message: else the redelivery may have been on its way.
+A crash may move a cursor back, so an acknowledged message may come again. An acknowledgement with a receipt of the
+broker is final only in a history without FAULT lines, since effects of a fault may come late, and only if it was made
+on the attachment that brought the message: otherwise the redelivery may already be in flight.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
-from simulation.check.cursor_state import Standing
+from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
 from simulation.check.history_index import (
     READER,
-    Story,
+    HistoryIndex,
     Subscription,
-    tell,
+    index_history,
 )
 from simulation.history import INVOKE, OK, History, Line, Place
 
 
 def check(history: History) -> Iterator[Finding]:
-    story = tell(history)
+    story = index_history(history)
     for subscription in story.subscriptions.values():
         if subscription.type != READER:
             yield from _drained(subscription)
@@ -38,7 +38,7 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _drained(subscription: Subscription) -> Iterator[Finding]:
-    standing = Standing()
+    standing = CursorState()
     owed: dict[Place, Line] = {}
     began: Line | None = None
     for line in subscription.lines:
@@ -57,7 +57,7 @@ def _drained(subscription: Subscription) -> Iterator[Finding]:
 
 
 def _settled(subscription: Subscription) -> Iterator[Finding]:
-    standing = Standing()
+    standing = CursorState()
     holders: dict[Place, dict[tuple[int, int], Line]] = {}  # on which attachments it was delivered, and not refused
     for line in subscription.lines:
         standing.feed(line)
@@ -75,8 +75,9 @@ def _settled(subscription: Subscription) -> Iterator[Finding]:
                     yield Finding(9, subscription.topic.name, what, (seen, line))
 
 
-def _owed(subscription: Subscription, standing: Standing, began: Line) -> dict[Place, Line]:
-    """What the drain must bring. Places that were first seen later count where the send was acknowledged before."""
+def _owed(subscription: Subscription, standing: CursorState, began: Line) -> dict[Place, Line]:
+    """The positions that the drain must bring. A position that was first seen later counts if its send was acknowledged
+    before."""
     topic = subscription.topic
     born = standing.born
     if born is None or standing.loose:
@@ -94,13 +95,13 @@ def _owed(subscription: Subscription, standing: Standing, began: Line) -> dict[P
     return found
 
 
-def _confirmed(story: Story, subscription: Subscription) -> Iterator[Finding]:
+def _confirmed(story: HistoryIndex, subscription: Subscription) -> Iterator[Finding]:
     held: dict[Place, Line] = {}  # acknowledged with a receipt
     taken: dict[Place, tuple[int, int]] = {}  # on which attachment it was received last
     refused: set[object] = set()  # entries that were asked for again; all of an attachment, where that asks for all
     single = subscription.type == "Exclusive"
     moves = 0
-    standing = Standing()
+    standing = CursorState()
     for line in subscription.lines:
         standing.feed(line)
         if standing.moves != moves or standing.loose:

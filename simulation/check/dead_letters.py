@@ -1,7 +1,8 @@
-"""Invariant 17: dead letters are what the application refused, and what it always refuses becomes one.
+"""Invariant 17: dead letters are messages that the application refused, and a message that it always refuses becomes
+one.
 
-Asked of queues that bury. A message is sent to the dead letters only if a consumer of the subscription refused it
-before; and when the subscription has come to rest, every message that was refused is there, in chunks too.
+It is checked for queues with dead letters. A message becomes a dead letter only if a consumer of the subscription
+refused it before. When the subscription is at rest, every refused message is a dead letter, messages in chunks too.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import Subscription, tell
+from simulation.check.history_index import Subscription, index_history
 from simulation.history import INVOKE, OK, History, Line, Value
 
 
 def check(history: History) -> Iterator[Finding]:
-    for subscription in tell(history).subscriptions.values():
+    for subscription in index_history(history).subscriptions.values():
         if any(line.operation == record.BURY for line in subscription.lines):
             yield from _subscription(subscription)
 

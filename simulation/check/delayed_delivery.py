@@ -1,6 +1,6 @@
-"""Delayed messages are never early: a Shared subscription gets one no sooner than its producer said.
+"""Delayed messages are never early: a Shared subscription gets one no sooner than its producer requested.
 
-By virtual time, and so only where no clock was set: brokers go by their own.
+The check uses virtual time, and so runs only where no clock was set: brokers use their own clocks.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import tell
+from simulation.check.history_index import index_history
 from simulation.history import History
 
-GRAIN_S = 0.002  # clocks tell milliseconds
+GRAIN_S = 0.002  # clocks have milliseconds
 
 
 def check(history: History) -> Iterator[Finding]:
     if any(" jump " in str(line.facts.get("what")) for line in history.lines if line.operation == record.FAULT):
         return
-    for topic, subscription in tell(history).observed():
+    for topic, subscription in index_history(history).observed():
         if subscription.type != "Shared":
             continue
         for line in subscription.lines:

@@ -1,5 +1,5 @@
-"""Invariant 10: a latch means that it is durable. The moment a subscription's record calls a segment drained, the
-cursor is at the segment's end on disk; and what is latched stays latched, until the subscription is moved.
+"""Invariant 10: a latch is durable. When the record of a subscription calls a segment drained, the cursor is at the end
+of the segment on disk. A latched segment stays latched until the subscription is moved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Invariant 3: no duplicate where none is promised.
+"""Invariant 3: no duplicates where none are allowed.
 
-With deduplication a value that was sent under one producer name and one sequence id has one place, however often it was
-sent and whatever became of the answers. Without, a message is stored at most as often as it was written: once for each
-call of send, and once more for each time its producer came back to a broker while it was waiting for its receipt. For
-scalable topics the latter is asked only where nothing was ever broken.
+With deduplication, a value with one producer name and one sequence id has one position, for any number of sends with
+any answers. Without it, a message is stored at most once for each call of send, and once more for each reconnection of
+its producer while it waits for the receipt. For scalable topics the latter is checked only in histories without faults.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from simulation.check.history_index import (
     Attempt,
     Send,
     Topic,
-    tell,
+    index_history,
 )
 from simulation.history import History
 
 
 def check(history: History) -> Iterator[Finding]:
-    story = tell(history)
+    story = index_history(history)
     for topic in story.topics.values():
         for value, places in topic.copies.items():
             send = topic.sends.get(value)
             if send is None or len(places) == 1:
-                continue  # invariant 2 tells of what was never sent
+                continue  # invariant 2 reports messages that were never sent
             allowed = _allowed(topic, send, bool(story.faults))
             if allowed is not None and len(places) > allowed:
                 shown = (send.first, *(topic.seen[place] for place in places))
@@ -38,7 +37,7 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _allowed(topic: Topic, send: Send, faults: bool) -> int | None:
-    """How often it may be stored; None: nobody can say."""
+    """How often it may be stored; None: unknown."""
     if topic.deduplication:
         return len({_identity(attempt) for attempt in send.attempts})
     if topic.scalable and faults:
@@ -54,7 +53,7 @@ def _allowed(topic: Topic, send: Send, faults: bool) -> int | None:
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """What the broker knows a message by: a producer without a name of its own gets another one each time."""
+    """The identity that the broker uses. A producer without a name of its own gets a new one at each attachment."""
     facts = attempt.invoked.facts
     if facts.get("name") and facts.get("sequence") is not None:
         return facts["name"], facts["sequence"]

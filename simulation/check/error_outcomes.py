@@ -1,9 +1,10 @@
-"""Invariant 16: errors tell the truth. What failed for sure has no effect, ever; what succeeded has its effect.
+"""Invariant 16: errors are true. A failed operation has no effect, ever; a successful one has its effect.
 
-A value whose every send was refused is never delivered. A subscription that nobody ever got is in no list; one that
-somebody got, and nobody began to delete, is in every later list. The same holds for topics and their deletion. That a
-refused deletion left the messages alone is seen by invariant 1, which goes on expecting them. What an operator set is
-what every broker of a healed world tells: the last that succeeded, or one whose outcome nobody knows.
+A value whose sends were all refused is never delivered. A subscription that no client ever got is in no list; one that
+a client got, and no client began to delete, is in every later list. The same holds for topics and their deletion. That
+a refused deletion left the messages alone is checked by invariant 1, which goes on expecting them. All brokers of a
+healed world show the setting that an operator made last: the last successful one, or a later one with an unknown
+outcome.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import READER, tell
+from simulation.check.history_index import READER, index_history
 from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Line
 
 
@@ -23,7 +24,7 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _refused_sends(history: History) -> Iterator[Finding]:
-    for topic, subscription in tell(history).observed():
+    for topic, subscription in index_history(history).observed():
         for line in subscription.lines:
             if line.operation != record.RECEIVE or line.value is None:
                 continue
@@ -36,7 +37,7 @@ def _refused_sends(history: History) -> Iterator[Finding]:
 
 
 class Existence:
-    """Of one name, from the lines of its making and deleting: may it be there, must it be there?"""
+    """Whether one name may exist and whether it must, from the lines of its creation and deletion."""
 
     __slots__ = ("_deleting", "_making", "line", "may", "must")
 
@@ -97,7 +98,8 @@ def _lists(history: History) -> Iterator[Finding]:
 
 
 def _settings(history: History) -> Iterator[Finding]:
-    """One operator sets one thing after the other; what nobody heard of may happen at any time after it began."""
+    """One operator makes one setting after another; a setting with an unknown outcome may take effect at any later
+    time."""
     last: dict[str, Line] = {}
     unknown: dict[str, list[Line]] = {}
     heard: dict[str, Line] = {}

@@ -1,8 +1,8 @@
-"""A history of real clients, put in order for the checkers: sends by value, the log as anybody saw it, subscriptions.
+"""An index over a history of real clients: sends by value, the log as clients saw it, subscriptions.
 
-Judges nothing. Made once for a history of a given length and shared by all checkers. What is legal to assume is decided
-here too, once: what a subscription is owed (`Subscription.owed`), and when a message is released from every
-expectation because its topic may have been deleted.
+It judges nothing. It is built once for a history of a given length and shared by all checkers. It also decides which
+assumptions are legal: which messages a subscription must get (`Subscription.owed`), and when a message is exempt from
+all checks because its topic may have been deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Attempt:
     """One call of send for a value."""
 
     invoked: Line
-    ended: Line | None = None  # None: nobody ever heard
+    ended: Line | None = None  # None: unknown
 
     @property
     def ok(self) -> bool:
@@ -32,7 +32,7 @@ class Attempt:
 
     @property
     def refused(self) -> bool:
-        """For sure nothing came of it."""
+        """It certainly had no effect."""
         return self.ended is not None and self.ended.phase == FAIL
 
 
@@ -59,7 +59,7 @@ class Send:
 class Topic:
     name: str
     deduplication: bool = False
-    kept: bool = True  # nothing is ever trimmed: whoever starts at the beginning gets everything
+    kept: bool = True  # nothing is ever trimmed: a start at the beginning gets everything
     scalable: bool = False
     sends: dict[Value, Send] = field(default_factory=dict)
     seen: dict[Place, Line] = field(default_factory=dict)  # the first receipt or delivery that named a place
@@ -85,7 +85,7 @@ class Topic:
         return sorted(self.seen, key=self._turn)
 
     def released(self, sent: int, number: int) -> bool:
-        """Sent at one line, may it be gone with its topic at another?"""
+        """Whether a message sent at one line may have been deleted with its topic at another."""
         return any(sent < deleted < number for deleted in self.deletions)
 
     def last_sent_before(self, at: float) -> dict[int, Place]:
@@ -132,7 +132,7 @@ class Subscription:
 
 
 @dataclass(slots=True)
-class Story:
+class HistoryIndex:
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     faults: list[int] = field(default_factory=list)  # numbers of lines
@@ -142,18 +142,18 @@ class Story:
             yield subscription.topic, subscription
 
 
-def tell(history: History) -> Story:
+def index_history(history: History) -> HistoryIndex:
     length, known = history.digest
     if length == len(history.lines):
-        assert isinstance(known, Story)
+        assert isinstance(known, HistoryIndex)
         return known
-    story = _tell(history)
+    story = _index_history(history)
     history.digest = (len(history.lines), story)
     return story
 
 
-def _tell(history: History) -> Story:
-    story = Story()
+def _index_history(history: History) -> HistoryIndex:
+    story = HistoryIndex()
     under_way: dict[tuple[str, str, Value], Attempt] = {}
     refused = _definitely_failed(history, record.DELETE)
     for line in history.lines:
@@ -192,7 +192,7 @@ def _send(topic: Topic, line: Line, under_way: dict[tuple[str, str, Value], Atte
             topic.seen.setdefault(line.place, line)
 
 
-def _subscription(story: Story, topic: Topic, line: Line) -> None:
+def _subscription(story: HistoryIndex, topic: Topic, line: Line) -> None:
     name = (line.topic, line.subscription)
     known = story.subscriptions.get(name)
     if known is None:

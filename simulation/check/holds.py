@@ -1,8 +1,8 @@
-"""Invariants 9 and 12 for holds: what a hold keeps is there until it is over, and its end is announced before.
+"""Invariants 9 and 12 for holds: a hold keeps messages until it ends, and its end is announced before.
 
-A record that says that a hold is over comes after one that said that it will be, by as long as the notice is, with no
-word of its reader between them. Whoever is told that messages behind its place are gone was under a hold that ended
-since it was last told so. That nothing is missing where nobody was told is for `replays` to see.
+A record that ends a hold comes after a record that announced the end, by at least the time of the notice, without a
+sign of its reader in between. A reader that gets an error about deleted messages was under a hold that ended since its
+last such error. `checkpoints` checks that nothing is missing without such an error.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Invariant 5: cover. In every version of its record the active ranges of a scalable topic are the whole keyspace, each
-hash once; and when the world is healed, every one of them takes a message.
+"""Invariant 5: cover. In every version of its record the active ranges of a scalable topic cover the whole keyspace,
+each hash once. When the world is healed, every range accepts a message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Invariant 14: layouts only advance. Each client goes by growing epochs, each consumer by growing assignments.
+"""Invariant 14: layouts only advance. Each client uses growing epochs, each consumer growing assignments.
 
-One watch of one client is a session, and so is the share of one consumer.
+One watch of one client is a session, and so is the assignment of one consumer.
 """
 
 from __future__ import annotations

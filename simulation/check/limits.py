@@ -1,4 +1,4 @@
-"""Invariant 15: bounded. Whatever was sampled (memory, connections, pending requests, retries) is within its limit."""
+"""Invariant 15: bounded. Every sample (memory, connections, pending requests, retries) is within its limit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Invariant 1: no acknowledged message is lost.
 
-What a producer got a receipt for is delivered to every subscription that was there before the send began; to later ones
-by where they start. Asked where a subscription came to its end: its own consumers in a healed world (SETTLE), or a
-fresh consumer or reader (DRAIN). A send whose outcome is not known is owed to nobody.
+A message with a receipt is delivered to every subscription that existed before its send began; to a later one as its
+start position requires. It is checked where a subscription reached its end: its own consumers in a healed world
+(SETTLE), or a fresh consumer or reader (DRAIN). A send with an unknown outcome is not required anywhere.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
-from simulation.check.cursor_state import Standing
+from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
-from simulation.check.history_index import Subscription, tell
+from simulation.check.history_index import Subscription, index_history
 from simulation.history import OK, History, Line, Value
 
 
 def check(history: History) -> Iterator[Finding]:
-    for subscription in tell(history).subscriptions.values():
+    for subscription in index_history(history).subscriptions.values():
         yield from _subscription(subscription)
 
 
 def _subscription(subscription: Subscription) -> Iterator[Finding]:
-    standing = Standing()
+    standing = CursorState()
     delivered: set[Value] = set()
     told: set[Value] = set()
     moves = 0
@@ -41,7 +41,7 @@ def _subscription(subscription: Subscription) -> Iterator[Finding]:
                 yield finding
 
 
-def _missing(subscription: Subscription, standing: Standing, end: Line, delivered: set[Value]) -> Iterator[Finding]:
+def _missing(subscription: Subscription, standing: CursorState, end: Line, delivered: set[Value]) -> Iterator[Finding]:
     topic = subscription.topic
     if standing.born is None or standing.loose:
         return

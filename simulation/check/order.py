@@ -1,17 +1,19 @@
 """Invariant 4: the messages of a key come in the order in which each producer sent them.
 
-In the log: the receipts of one producer object name growing places, and the first copies of its messages stand in the
-order of their sending, inside batches too (of each key, where batches are by key); with deduplication that holds for a
-producer's name over all its objects.
-In delivery, for Exclusive, Failover and Key_Shared subscriptions and for readers: when a consumer gets a message, every
-older one of the same key (where one consumer gets everything: of any key) was given to the same consumer on the same
-attachment before, or somebody began to acknowledge it. That is the order of first deliveries, and also that no
-redelivery overtakes an older message that is not acknowledged. Going back needs a reason: a new attachment or a
-negative acknowledgement; not with Failover, where others that come and go can be one, which the active one is not told.
+In the log: the receipts of one producer object name growing positions, and the first copies of its messages stand in
+the order of their sends, inside batches too (for each key, where batches are by key). With deduplication this holds for
+a producer name over all its objects.
 
-Legal: a message of which nobody knows the outcome stands anywhere or nowhere in the log of another producer object;
-second copies stand where they like; a consumer that was cut off goes on with what it had queued; an entry that a
-Key_Shared consumer refused comes again behind what that consumer had queued already. Shared has no order.
+In delivery, for Exclusive, Failover and Key_Shared subscriptions and for readers: when a consumer gets a message, every
+older message of the same key (of any key, where one consumer gets everything) was delivered to the same consumer on the
+same attachment before, or a client began to acknowledge it. So first deliveries are in order, and no redelivery
+overtakes an older message without acknowledgement. A step back needs a reason: a new attachment or a negative
+acknowledgement. With Failover it needs none, because other consumers that come and go can cause one, and the active
+consumer is not notified.
+
+Legal: a message with an unknown outcome stands anywhere or nowhere in the log of another producer object. Second copies
+stand anywhere. A disconnected consumer goes on with its queue. An entry that a Key_Shared consumer refused comes again
+behind the entries that were already in its queue. Shared has no order.
 """
 
 from __future__ import annotations
@@ -19,20 +21,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
-from simulation.check.cursor_state import Standing
+from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
 from simulation.check.history_index import (
     READER,
     Send,
     Subscription,
     Topic,
-    tell,
+    index_history,
 )
 from simulation.history import History, Line, Place
 
 
 def check(history: History) -> Iterator[Finding]:
-    story = tell(history)
+    story = index_history(history)
     for topic in story.topics.values():
         if topic.scalable:
             continue  # `generations` judges it
@@ -60,7 +62,7 @@ def _receipts(topic: Topic) -> Iterator[Finding]:
 
 
 def _log(topic: Topic) -> Iterator[Finding]:
-    """First copies. A value that was sent by several calls without deduplication is the sender's own doing."""
+    """First copies. If an application sends a value several times without deduplication, the copies are its own."""
     newest: dict[object, tuple[int, Line]] = {}  # by line of producers: how far they are, and where that was seen
     firsts = sorted((places[0], value) for value, places in topic.copies.items())
     for place, value in firsts:
@@ -78,7 +80,7 @@ def _log(topic: Topic) -> Iterator[Finding]:
 
 
 def producer_of(topic: Topic, send: Send) -> tuple[object, int]:
-    """Whose order a message is part of, and where in it."""
+    """The producer whose order the message belongs to, and its place in that order."""
     name = send.first.facts.get("name")
     if topic.deduplication and name and send.first.facts.get("sequence") is not None:
         return _kept_by(send.first, name), send.first.facts["sequence"]
@@ -90,7 +92,7 @@ def _kept_by(sent: Line, producer: object) -> object:
     return (producer, sent.value.key) if sent.facts.get("by_key") and sent.value is not None else producer
 
 
-class Stream:
+class DeliverySequence:
     """What one consumer got on one attachment, since it last went back."""
 
     __slots__ = ("last", "moves", "nacked", "reached", "reasons", "taken")
@@ -113,8 +115,8 @@ class Deliveries:
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
         self._topic = subscription.topic
-        self._standing = Standing()
-        self._streams: dict[tuple[int, int], Stream] = {}
+        self._standing = CursorState()
+        self._streams: dict[tuple[int, int], DeliverySequence] = {}
         self._delivered: set[Place] = set()
         self._told: set[tuple[Place, int]] = set()
 
@@ -129,12 +131,12 @@ class Deliveries:
                 stream.nacked.add(line.place[:2])
                 stream.reasons += 1
 
-    def _stream(self, line: Line) -> Stream:
+    def _stream(self, line: Line) -> DeliverySequence:
         # A reader that comes back goes on behind what it took last: all its attachments are one stream.
         name = (line.session, 0 if self._subscription.type == READER else line.epoch)
         stream = self._streams.get(name)
         if stream is None or stream.moves != self._standing.moves:
-            stream = self._streams[name] = Stream(self._standing.moves)
+            stream = self._streams[name] = DeliverySequence(self._standing.moves)
         return stream
 
     def _received(self, line: Line, place: Place, key: str) -> Iterator[Finding]:
@@ -165,7 +167,7 @@ class Deliveries:
             yield self._overtaken(older, line)
         stream.reached[group] = max(until, stream.reached.get(group, 0))
 
-    def _excused(self, older: Place, line: Line, stream: Stream) -> bool:
+    def _excused(self, older: Place, line: Line, stream: DeliverySequence) -> bool:
         standing = self._standing
         value = self._topic.value_at(older)
         if value is None or standing.born is None or standing.is_acked(older):

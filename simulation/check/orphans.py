@@ -1,8 +1,8 @@
-"""Invariant 13: no orphan, no ghost. At rest no reshape is under way, the segments that are there are those of the
-record and no others, and each of them has exactly the cursors of the topic's subscriptions.
+"""Invariant 13: no orphans. At rest no reshape is in progress, exactly the segments of the record exist, and each of
+them has exactly the cursors of the topic's subscriptions.
 
-The first segments of a topic are made by their first use where nobody answered at its creation. A subscription that was
-begun, or begun to be removed, and of which nobody was told, may have some of its cursors until somebody asks again.
+The first use of a topic creates its first segments if no broker answered at its creation. If the creation or removal of
+a subscription had an unknown outcome, some of its cursors may exist until the next request.
 """
 
 from __future__ import annotations

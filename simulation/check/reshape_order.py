@@ -1,10 +1,10 @@
 """Invariant 4 for scalable topics: the messages of a key keep their order through every split and merge.
 
-In the log: a key goes through segments in the order of their ids; along that way the first copies of what one producer
-object sent (with deduplication: one producer name) stand in the order of their sending. In delivery: when a stream
-consumer gets a message, every older one of the same key was given to the same consumer since it last went back in that
-key, or somebody began to acknowledge it. Going back is legal: a segment that is attached anew begins where its cursor
-stands. A consumer that was cut off goes on with what it had queued; that concerns nobody but itself.
+In the log: a key passes through segments in the order of their ids. Along this way the first copies of one producer
+object (with deduplication: of one producer name) stand in the order of their sends. In delivery: when a stream consumer
+gets a message, every older one of the same key was delivered to the same consumer since its last step back in that key,
+or a client began to acknowledge it. A step back is legal: a segment that is attached again begins at its cursor. A
+disconnected consumer goes on with its queue; that affects only itself.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulation import history as record
-from simulation.check.cursor_state import Standing
+from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
-from simulation.check.history_index import Subscription, Topic, tell
+from simulation.check.history_index import Subscription, Topic, index_history
 from simulation.check.order import producer_of
 from simulation.history import History, Line, Place
 from simulation.world.workload import STREAM
 
 
 def check(history: History) -> Iterator[Finding]:
-    story = tell(history)
+    story = index_history(history)
     for topic in story.topics.values():
         if topic.scalable:
             yield from _log(topic)
@@ -51,9 +51,9 @@ def _log(topic: Topic) -> Iterator[Finding]:
             newest[producer, value.key] = (rank, line)
 
 
-class Stream:
-    """What one consumer got of one key in one segment, since it last went back. Of a segment that it shares it gets
-    buckets that others had, whose messages may be older than what it got of its own."""
+class DeliverySequence:
+    """The messages of one key in one segment that one consumer got since its last step back. In a shared segment it
+    takes over buckets from other consumers, with messages that may be older than its own."""
 
     __slots__ = ("last", "taken")
 
@@ -65,14 +65,14 @@ class Stream:
 def _deliveries(subscription: Subscription) -> Iterator[Finding]:
     topic = subscription.topic
     turns = {place: turn for turn, place in enumerate(topic.places)}
-    standing = Standing()
-    streams: dict[tuple[int, int, str], Stream] = {}
+    standing = CursorState()
+    streams: dict[tuple[int, int, str], DeliverySequence] = {}
     told: set[tuple[Place, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
         if line.operation != record.RECEIVE or line.place is None or line.value is None or standing.adrift:
             continue
-        stream = streams.setdefault((line.session, line.facts["segment"], line.value.key), Stream())
+        stream = streams.setdefault((line.session, line.facts["segment"], line.value.key), DeliverySequence())
         if stream.last is not None and line.place <= stream.last:
             stream.taken.clear()
         stream.last = line.place

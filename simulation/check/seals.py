@@ -1,5 +1,5 @@
-"""Invariant 8: a seal is for ever. The final position of a segment is the same in every version of the record and in
-what its owner keeps; a sealed segment is never active again; nothing was ever stored or delivered behind its end.
+"""Invariant 8: a seal is final. The end position of a segment is the same in every version of the record and in the
+owner's metadata. A sealed segment never becomes active again. Nothing is ever stored or delivered behind its end.
 """
 
 from __future__ import annotations

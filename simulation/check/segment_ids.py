@@ -1,9 +1,7 @@
-"""Segment ids are never used twice (H-C1, H-C2), not even by another life of the topic's name: part of
-invariant 13.
+"""Segment ids are never used twice (H-C1, H-C2), not even by another incarnation of the topic: part of invariant 13.
 
-The counter in the record never goes back, an id has one range and one set of parents for ever, every id is below the
-counter, and none that was listed in one life is listed in another. Plain topics that stand as segments have no ranges
-of their own.
+The counter in the record never goes back. An id always has the same range and the same parents. Every id is below the
+counter, and no id is listed in two incarnations. Plain topics that serve as segments have no ranges of their own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Invariant 7: one acting leader. The record of a scalable topic never goes back to a lower term or a lower epoch, and
-what an owner keeps of a segment never goes back to a lower term than it has seen.
+"""Invariant 7: one acting leader. The record of a scalable topic never goes back to a lower term or a lower epoch. The
+owner's metadata of a segment never goes back to a lower term than it has seen.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _layout(line: Line) -> object:
-    """What clients see of it."""
+    """The part of it that clients see."""
     return {id: (start, end, state) for id, (start, end, state, _, _) in line.facts["segments"].items()}

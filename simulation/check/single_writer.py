@@ -1,8 +1,9 @@
-"""Invariant 6: one writer. A place holds one message for ever, whoever tells of it, and the log only grows.
+"""Invariant 6: one writer. A position always holds the same message, in every receipt and delivery, and the log only
+grows.
 
-Receipts and deliveries agree on what is at a place. What was sent after somebody had a receipt stands behind what that
-receipt named: an old owner that goes on acknowledging breaks this, even if its entries are never read. Nothing stands
-behind the final position of a terminated topic.
+A message sent after a receipt was received stands behind the position of that receipt. An old owner that goes on
+acknowledging breaks this, even if its entries are never read. Nothing stands behind the final position of a terminated
+topic.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import Topic, tell
+from simulation.check.history_index import Topic, index_history
 from simulation.history import OK, History, Line, Place
 
 
 def check(history: History) -> Iterator[Finding]:
     yield from _two_stories(history)
-    for topic in tell(history).topics.values():
+    for topic in index_history(history).topics.values():
         yield from _grows(topic)
 
 

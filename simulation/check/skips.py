@@ -1,6 +1,6 @@
-"""Invariant 16 for seeks past everything: who was told that it is done is not given what was there before it began.
+"""Invariant 16 for seeks to the end: after a successful one, consumers get nothing that existed before it began.
 
-Asked of consumers that came after it: one that was there may have taken a message before, and hand it out later.
+It is checked for consumers that came later: an earlier one may have received a message before and hand it out later.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import Subscription, tell
+from simulation.check.history_index import Subscription, index_history
 from simulation.history import INVOKE, OK, History, Line
 
 
 def check(history: History) -> Iterator[Finding]:
-    for subscription in tell(history).subscriptions.values():
+    for subscription in index_history(history).subscriptions.values():
         yield from _subscription(subscription)
 
 

@@ -48,5 +48,5 @@ QUEUES = (dead_letters,)
 CHECKERS = (*PLAIN, *SCALABLE, *QUEUES)
 
 
-def verdict(history: History) -> list[Finding]:
+def check_history(history: History) -> list[Finding]:
     return [finding for checker in CHECKERS for finding in checker.check(history)]

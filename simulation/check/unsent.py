@@ -1,6 +1,6 @@
-"""Invariant 2: nothing is invented. Whatever is delivered was sent to that topic before, and carries its own key.
+"""Invariant 2: nothing is invented. Every delivered message was sent to that topic before, and has its own key.
 
-Values whose sends were all refused for sure are the business of invariant 16.
+Values whose sends were all refused belong to invariant 16.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.history_index import tell
+from simulation.check.history_index import index_history
 from simulation.history import History
 
 
 def check(history: History) -> Iterator[Finding]:
-    for topic, subscription in tell(history).observed():
+    for topic, subscription in index_history(history).observed():
         for line in subscription.lines:
             if line.operation != record.RECEIVE:
                 continue

@@ -1,10 +1,10 @@
-"""The readers in batches of a simulated world: as an engine of micro-batches they ask for a plan, read exactly what it
-says, keep where they stand under a hold, and go away and read a batch again.
+"""The batch readers of a world: they work like a micro-batch engine, over the product's real client.
 
-A batch ends at marks of the plan, a segment is begun when all that came before it is read. What a batch has is written
-down like what a reader with checkpoints received, under the place that it began at, so that the same rule holds for
-both: of every key one sequence. What is counted otherwise than it was planned, comes otherwise at a second reading, or
-is told as lost under a hold, ends the player with an error, which is a finding.
+A batch reader requests a plan, reads exactly what the plan says, keeps its position under a hold, goes away, and reads
+some batches again. A batch ends at cut points of the plan; a segment begins when everything before it is read. The
+messages of a batch are recorded like those of a checkpoint consumer, under the position where the batch began, so that
+one rule holds for both: one sequence of each key. The process fails, which is a finding, if a batch has another number
+of messages than planned, differs at the second reading, or misses messages under its hold.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from magnetar.layout.readable_range import DONE, START, ReadPosition
 from magnetar.wire import entry as entries
 from magnetar.wire import message as messages
 from simulation import history as record
-from simulation.clients.checkpoint_consumer import REMEMBERED, Checkpointer
-from simulation.clients.consumer import SETTLING_LOOK_S
+from simulation.clients.checkpoint_consumer import CHECKPOINTS_KEPT, CheckpointConsumerProcess
+from simulation.clients.consumer import SETTLING_POLL_S
 from simulation.history import OK, Value, value_of
 
-AGAIN = 0.3  # of the batches are read twice
+READ_TWICE = 0.3  # of the batches are read twice
 LIMITS = (1, 3, 20, 0)  # in messages; the last one is none
 INFLATED_BYTES_MAX = 1 << 20
 HOLD_S = 30 * 86_400  # clocks of worlds go wrong by days
@@ -35,16 +35,16 @@ Row = tuple[SegmentId, Value | None, tuple[int, int, int]]
 Places = dict[SegmentId, ReadPosition]
 
 
-class Batcher(Checkpointer):
+class BatchReaderProcess(CheckpointConsumerProcess):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._stands: list[tuple[str, Places]] = [("", {})]  # each behind the one before
 
     async def open(self) -> Any:
-        """At a place of before, most often the newest; what came behind it is as if it had never been. The hold stands
-        at the oldest of them or before it."""
-        self._session = self._book.history.session()
-        if not self._book.settling and self._chance.random() < 0.3:
+        """Opens at an earlier position, most often the newest, and forgets what came after it. The hold stands at the
+        oldest of these positions or before it."""
+        self._session = self._context.history.session()
+        if not self._context.settling and self._chance.random() < 0.3:
             del self._stands[self._chance.randint(1, len(self._stands)) :]
         name, places = self._stands[-1]
         try:
@@ -73,44 +73,45 @@ class Batcher(Checkpointer):
     async def _stint(self, places: Any) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._chance.expovariate(1 / self.plan.stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
+        while not self._context.over and (self._context.settling or loop.time() < until):
             before, places = places, await self._batch(places, self._chance.choice(LIMITS))
             if places != before:
                 await self._commit(places)
-            await asyncio.sleep(SETTLING_LOOK_S if self._book.settling else self._chance.random() * 0.3 + 0.05)
+            await asyncio.sleep(SETTLING_POLL_S if self._context.settling else self._chance.random() * 0.3 + 0.05)
 
     async def _commit(self, places: Places) -> None:
-        name = f"{self.name}@{self._session}.{len(self._book.history.lines)}"
+        name = f"{self.name}@{self._session}.{len(self._context.history.lines)}"
         self.note(record.KEPT, OK, checkpoint=name)
-        self._stands = [*self._stands[-REMEMBERED + 1 :], (name, places)]
+        self._stands = [*self._stands[-CHECKPOINTS_KEPT + 1 :], (name, places)]
         oldest = self._stands[0][1]
         if oldest:
             await self._client.hold(self.address, self.name, oldest)
 
     async def _leave(self, places: Any) -> None:
-        if not self._book.over:
+        if not self._context.over:
             await asyncio.sleep(self._chance.random() * self.plan.stint_s * 0.3)
 
     # One batch
 
     async def _batch(self, places: Places, limit: int) -> Places:
-        """Where it ends."""
+        """Reads one batch and returns its end."""
         plan = await self._planned(places, limit)
         begins = _opened(plan.layout, places)
         ends = {id: self._end(plan, id, limit) for id, place in begins.items() if place != DONE}
         rows = await self._read(plan, ends)
-        if self._chance.random() < AGAIN and await self._read(plan, ends) != rows:
+        if self._chance.random() < READ_TWICE and await self._read(plan, ends) != rows:
             raise AssertionError(f"{self.name}: a batch of {self._topic} came otherwise when it was read again: {ends}")
         for segment, value, place in rows:
             self.note(record.READ, OK, value=value, place=place, segment=segment)
         return begins | {id: DONE if done else end for id, (end, _, done) in ends.items()}
 
     async def _planned(self, places: Places, limit: int) -> Plan:
-        start: From = "start" if places else "earliest"  # what was gone before the hold is no loss
+        start: From = "start" if places else "earliest"  # messages deleted before the hold are not lost
         return await self._client.plan(self.address, places, start=start, messages_max=limit)
 
     def _end(self, plan: Plan, id: SegmentId, limit: int) -> tuple[ReadPosition, int, bool]:
-        """Where it stops in a segment, how many messages lie before that, and whether the segment is over then."""
+        """The end of the batch in a segment, the number of messages up to it, and whether the segment is finished
+        then."""
         found = plan.stretches.get(id)
         if found is None:
             return START, 0, False
@@ -156,7 +157,7 @@ class Batcher(Checkpointer):
 
 
 def _opened(layout: Layout, places: Places) -> Places:
-    """Where a batch begins: places, and the segments of which all that came before is read."""
+    """The start of a batch: the given positions, and the segments whose ancestors are all read."""
     found = dict(places)
     for one in layout.segments:  # parents first: children have higher ids
         if one.id not in found and all(found.get(id) == DONE for id in one.parents if id in layout):

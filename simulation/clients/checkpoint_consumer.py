@@ -1,9 +1,8 @@
-"""The checkpoint consumers of a simulated world: real ones, that keep checkpoints at moments of their choosing, go away
-and begin again at one of them.
+"""The checkpoint consumers of a world: they take checkpoints at random moments, go away and begin again at one of them.
 
-What a consumer received is written down under the checkpoint it began with, so that everything it will ever have seen
-is known: what was received before that checkpoint was kept, and then its own. A checkpoint has a name; the empty one is
-the beginning of the topic.
+The received messages are recorded under the checkpoint that the consumer began with. So everything that it has ever
+seen is known: what was received before that checkpoint, and then its own messages. A checkpoint has a name; the empty
+name is the beginning of the topic.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message
 from simulation import history as record
-from simulation.clients.consumer import LOOK_S, SETTLING_LOOK_S, Taker
-from simulation.clients.stream_consumer import _place, _segment
+from simulation.clients.consumer import POLL_S, SETTLING_POLL_S, ConsumerProcess
+from simulation.clients.stream_consumer import message_place, message_segment
 from simulation.history import INVOKE, OK, value_of
 
-KEEPS = 0.15  # of the messages are followed by a checkpoint
-REMEMBERED = 5  # checkpoints that it may go back to
+CHECKPOINTS = 0.15  # of the messages are followed by a checkpoint
+CHECKPOINTS_KEPT = 5  # checkpoints that it may go back to
 
 
-class Checkpointer(Taker):
+class CheckpointConsumerProcess(ConsumerProcess):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._kept: list[tuple[str, bytes]] = []
@@ -34,11 +33,11 @@ class Checkpointer(Taker):
         return None  # brokers know nothing of it that lasts
 
     async def open(self) -> Any:
-        """At one of the checkpoints; when the world comes to rest, at the newest."""
-        self._session = self._book.history.session()
+        """Opens at one of the checkpoints; when the world comes to rest, at the newest."""
+        self._session = self._context.history.session()
         name, kept = "", b""
         if self._kept:
-            name, kept = self._kept[-1] if self._book.settling else self._chance.choice(self._kept)
+            name, kept = self._kept[-1] if self._context.settling else self._chance.choice(self._kept)
         self.note(record.READ_FROM, INVOKE, checkpoint=name)
         try:
             consumer = await self._client.checkpoint_consumer(
@@ -58,11 +57,17 @@ class Checkpointer(Taker):
             message: Message[bytes] = await consumer.receive(timeout_s)
         except NoMessage:
             return None
-        self.note(record.READ, OK, value=value_of(message.data), place=_place(message), segment=_segment(message))
+        self.note(
+            record.READ,
+            OK,
+            value=value_of(message.data),
+            place=message_place(message),
+            segment=message_segment(message),
+        )
         return message
 
     async def finish(self, idle_s: float, tries: int) -> bool:
-        """In a healed world: all there is, from the newest checkpoint on. False: there is nobody to read from."""
+        """Reads to the end from the newest checkpoint, in a healed world. False: the consumer cannot be opened."""
         for _ in range(tries):
             consumer = await self.open()
             if consumer is not None:
@@ -75,31 +80,31 @@ class Checkpointer(Taker):
         return False
 
     def note(self, operation: str, phase: str, **more: Any) -> None:
-        """It has no subscription."""
-        self._book.history.note(
+        """As its base, without a subscription."""
+        self._context.history.note(
             self.name, operation, phase, self._topic, session=self._session, reader=self.plan.name, **more
         )
 
     def _failed(self, operation: str, error: MagnetarError, **more: Any) -> None:
-        self._book.history.failed(
+        self._context.history.failed(
             self.name, operation, error, self._topic, session=self._session, reader=self.plan.name, **more
         )
 
     async def _stint(self, consumer: Any) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._chance.expovariate(1 / self.plan.stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
-            message = await self.take(consumer, SETTLING_LOOK_S if self._book.settling else LOOK_S)
-            if self._chance.random() < (KEEPS if message is not None else KEEPS / 3):
+        while not self._context.over and (self._context.settling or loop.time() < until):
+            message = await self.take(consumer, SETTLING_POLL_S if self._context.settling else POLL_S)
+            if self._chance.random() < (CHECKPOINTS if message is not None else CHECKPOINTS / 3):
                 await self._keep(consumer)
 
     async def _keep(self, consumer: Any) -> None:
-        name = f"{self.name}@{self._session}.{len(self._book.history.lines)}"
+        name = f"{self.name}@{self._session}.{len(self._context.history.lines)}"
         kept = (await consumer.checkpoint()).to_bytes()
         self.note(record.KEPT, OK, checkpoint=name)
-        self._kept = [*self._kept[-REMEMBERED + 1 :], (name, kept)]
+        self._kept = [*self._kept[-CHECKPOINTS_KEPT + 1 :], (name, kept)]
 
     async def _leave(self, consumer: Any) -> None:
         await consumer.close()
-        if not self._book.over:
+        if not self._context.over:
             await asyncio.sleep(self._chance.random() * self.plan.stint_s * 0.3)

@@ -1,9 +1,8 @@
-"""The members of a checkpoint group of a simulated world: real ones, that take, say how far they are, leave and come
-back.
+"""The members of a checkpoint group of a world: they receive, report their positions, leave and come back.
 
-What a member says with a checkpoint is what a stream consumer says with an acknowledgement up to a message: everything
-it received before is done, the rest comes again to whoever has the segment next, children wait for their parents. So it
-writes down the same lines and is judged by the same rules.
+A checkpoint of a member means the same as a cumulative acknowledgement of a stream consumer: everything received before
+is done, the rest comes again to the next owner of the segment, and children wait for their parents. So a member records
+the same lines, and the same rules judge it.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from magnetar.base.errors import MagnetarError
 from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.message import Message
 from simulation import history as record
-from simulation.clients.stream_consumer import Streamer, _place, _segment
+from simulation.clients.stream_consumer import StreamConsumerProcess, message_place, message_segment
 from simulation.history import INVOKE, OK
 from simulation.world.workload import STREAM
 
 
-class Grouper(Streamer):
+class GroupMemberProcess(StreamConsumerProcess):
     async def open(self) -> Any:
         plan = self.plan
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         self._taken.clear()
         facts = {"type": STREAM, "earliest": True}
         self.note(record.SUBSCRIBE, INVOKE, **facts)
@@ -49,11 +48,11 @@ class Grouper(Streamer):
         await super()._some(consumer, taken_before)
 
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
-        """All that it has."""
+        """Reports everything that it has received."""
         taken, self._taken = self._taken, []
         for _, one in taken:
-            self.note(record.ACK, INVOKE, place=_place(one), segment=_segment(one))
+            self.note(record.ACK, INVOKE, place=message_place(one), segment=message_segment(one))
         try:
             await consumer.checkpoint()
         except MagnetarError as error:
-            self._failed(record.ACK, error, place=_place(message))
+            self._failed(record.ACK, error, place=message_place(message))

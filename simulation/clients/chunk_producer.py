@@ -1,9 +1,9 @@
-"""A producer of a simulated world that writes messages in chunks by itself, frame by frame: the first halves of several
-messages, then their second halves.
+"""A producer of a world that writes chunked messages frame by frame: the first halves of several messages, then the
+rest.
 
-A client of ours writes the chunks of a message one after the other; chunks of many producers are mixed only at a busy
-broker. This one mixes them at once. It knows the segments from the world, takes the broker that takes it, and gives its
-messages up, as unknown, when anything goes wrong. Its messages have no key: every segment takes them.
+The product's client writes the chunks of a message one after another; only on a busy broker are chunks of several
+producers mixed. This producer mixes them immediately. It gets the segments from the world and the owner by trying each
+broker. After any error it abandons its messages as unknown. Its messages have no key: every segment accepts them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from magnetar.base.errors import ConnectionLost, MagnetarError, NotReady
 from magnetar.wire import message
 from magnetar.wire.proto import pb
 from simulation import history as record
-from simulation.clients.consumer import AGAIN_S, Book
-from simulation.crash.frame_connection import Wire
+from simulation.clients.consumer import RETRY_S, ClientContext
+from simulation.crash.frame_connection import FrameConnection
 from simulation.history import INVOKE, KEYLESS, OK, Place, Value
 from simulation.world.workload import ProducerPlan, TopicPlan
 
 ANSWER_S = 5.0  # for a connection, and for the receipts of a round
 HALVES = 2
-ROUND_MIN, ROUND_MAX = 3, 6  # messages that are half written at once
+ROUND_MIN, ROUND_MAX = 3, 6  # messages that are half written at one time
 Segments = Callable[[str], Sequence[tuple[int, str]]]
 _T = pb.BaseCommand
 
 
-class Cutter:
+class ChunkProducer:
     def __init__(
         self,
-        book: Book,
+        context: ClientContext,
         addresses: Sequence[tuple[str, int]],
         segments: Segments,
         topic: TopicPlan,
@@ -40,9 +40,9 @@ class Cutter:
         chance: random.Random,
         numbers: dict[str, int],
     ) -> None:
-        """`segments`: id and topic of each that takes messages now; none before another producer has pinned the routing
-        of its topic."""
-        self._book = book
+        """`segments`: id and topic of each segment that accepts messages; none before another producer has pinned the
+        routing of the topic."""
+        self._context = context
         self._addresses = addresses
         self._segments = segments
         self._topic = topic
@@ -55,35 +55,35 @@ class Cutter:
         self._over = False
 
     async def run(self) -> None:
-        while self._book.sending:
+        while self._context.sending:
             try:
                 await self._stint()
             except (MagnetarError, TimeoutError):
                 pass  # its messages may be stored; another connection is made
-            await asyncio.sleep(AGAIN_S + self._chance.random())
+            await asyncio.sleep(RETRY_S + self._chance.random())
 
     async def _stint(self) -> None:
         segments = self._segments(self._topic.topic)
         if not segments:
             return
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         segment, topic = self._chance.choice(segments)
         async with asyncio.timeout(ANSWER_S):
             wire = await self._connect(topic)
         try:
-            while self._book.sending and not self._over:
+            while self._context.sending and not self._over:
                 await self._round(wire, segment)
                 await asyncio.sleep(self._chance.expovariate(1 / self._plan.pause_s))
         finally:
             wire.close()
 
-    async def _connect(self, topic: str) -> Wire:
-        """With the broker that has the segment: the others refuse."""
+    async def _connect(self, topic: str) -> FrameConnection:
+        """Connects to the broker that owns the segment: the others refuse."""
         self._over = False
         for host, port in self._chance.sample(list(self._addresses), len(self._addresses)):
             wire = None
             try:
-                wire = await Wire.open(host, port)
+                wire = await FrameConnection.open(host, port)
                 await wire.produce(topic, 1, f"{self._plan.name}-{self._session}", self._hear)
             except MagnetarError:
                 if wire is not None:
@@ -92,7 +92,7 @@ class Cutter:
                 return wire
         raise NotReady("no broker takes a producer of the segment", topic=topic)
 
-    async def _round(self, wire: Wire, segment: int) -> None:
+    async def _round(self, wire: FrameConnection, segment: int) -> None:
         values = [self._value() for _ in range(self._chance.randint(ROUND_MIN, ROUND_MAX))]
         self._receipts = {value.number: [] for value in values}
         for value in values:
@@ -110,11 +110,11 @@ class Cutter:
                     self._note(OK, value, place=places[-1], segment=segment)
                 else:
                     error = ConnectionLost("not answered", producer=self._plan.name)
-                    self._book.history.failed(
+                    self._context.history.failed(
                         self._plan.name, record.SEND, error, self._topic.topic, value=value, session=self._session
                     )
 
-    async def _answered(self, wire: Wire) -> None:
+    async def _answered(self, wire: FrameConnection) -> None:
         async with asyncio.timeout(ANSWER_S):
             while not self._over and any(len(places) < HALVES for places in self._receipts.values()):
                 self._heard.clear()
@@ -151,7 +151,7 @@ class Cutter:
         return message.chunks(metadata, data, -(-len(data) // HALVES))
 
     def _note(self, phase: str, value: Value, **facts: Any) -> None:
-        self._book.history.note(
+        self._context.history.note(
             self._plan.name,
             record.SEND,
             phase,

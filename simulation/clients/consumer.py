@@ -1,9 +1,10 @@
-"""The consumers and readers of a simulated world: they use the real asyncio client, and write down what they saw.
+"""The consumer and reader processes of a world: they use the real asyncio client and record what they saw.
 
-A consumer takes, holds, acknowledges, refuses, leaves and comes back, a reader reads; each survives brokers that go
-away (the client reconnects; what is closed or failed is opened again). Every choice comes from the random.Random that a
-process is given. Nothing is patched and nothing retried behind the back of the history. Producers are in
-`simulation.clients.producer`; `simulation.clients.lifecycle` starts, stops and drains them all.
+A consumer receives, keeps messages for a while, acknowledges, refuses, leaves and comes back; a reader reads. Each
+survives brokers that go away: the client reconnects, and a process opens a closed or failed consumer again. Every
+choice comes from the random generator of the process. Nothing is patched, and nothing is retried without a line in the
+history. Producers are in `simulation.clients.producer`; `simulation.clients.lifecycle` starts, stops and drains all
+processes.
 """
 
 from __future__ import annotations
@@ -26,38 +27,47 @@ from simulation import history as record
 from simulation.history import INVOKE, OK, History, Place, value_of
 from simulation.world.workload import READER, SubscriptionPlan
 
-AGAIN_S = 0.3  # before what could not be opened is tried again, at least
-LOOK_S = 0.25  # a consumer that gets nothing looks up so often what else there is to do
-SETTLING_LOOK_S = 2.0  # and when there is nothing else
-NEVER = (InvalidTransition, DataLost)  # errors that no fault explains: topics of these consumers keep everything
+RETRY_S = 0.3  # between two attempts to open, at least
+POLL_S = 0.25  # a consumer that gets nothing looks up so often what else there is to do
+SETTLING_POLL_S = 2.0  # and when there is nothing else
+UNEXPECTED_ERRORS = (
+    InvalidTransition,
+    DataLost,
+)  # errors that no fault explains: topics of these consumers keep everything
 
 
-class Book:
-    """What all processes share: the history, and how far the world is."""
+class ClientContext:
+    """The state that all processes share: the history, and the phase of the world."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.sending = True
-        self.settling = False  # take everything, hold nothing, leave nobody
+        self.settling = False  # receive everything, keep nothing back, do not leave
         self.over = False
 
 
 def place_of(message_id: MessageId) -> Place | None:
-    """None: the broker has the message already, and does not say where."""
+    """None: the broker already has the message, and does not name its position."""
     if message_id.ledger < 0:
         return None
     return message_id.ledger, message_id.entry, max(message_id.batch_index, 0)
 
 
-class Taker:
-    """One consumer process of a durable subscription: object after object, until the book says that all is over."""
+class ConsumerProcess:
+    """One consumer process of a durable subscription: it opens one consumer after another until the world is over."""
 
     def __init__(
-        self, book: Book, client: Client, topic: str, plan: SubscriptionPlan, name: str, chance: random.Random
+        self,
+        context: ClientContext,
+        client: Client,
+        topic: str,
+        plan: SubscriptionPlan,
+        name: str,
+        chance: random.Random,
     ) -> None:
         self.name = name
         self.plan = plan
-        self._book = book
+        self._context = context
         self._client = client
         self._topic = topic
         self.address = topic  # what it calls the topic, where that is not the name in the history
@@ -72,28 +82,28 @@ class Taker:
 
     @property
     def attachment(self) -> tuple[int, int] | None:
-        """Session and epoch, while it is with a broker."""
+        """Session and epoch, while it is connected to a broker."""
         consumer = self._consumer
         return (self._session, self._epoch()) if consumer is not None and consumer.connected else None
 
     async def run(self) -> None:
-        while not self._book.over:
+        while not self._context.over:
             consumer = await self.open()
             if consumer is None:
-                await asyncio.sleep(AGAIN_S + self._chance.random())
+                await asyncio.sleep(RETRY_S + self._chance.random())
                 continue
             try:
                 await self._stint(consumer)
-            except NEVER:
+            except UNEXPECTED_ERRORS:
                 raise
             except MagnetarError:
                 pass  # it has ended; another one is made
             await self._leave(consumer)
 
     async def open(self) -> Consumer[bytes] | None:
-        """None: it could not be had, and the history says so."""
+        """None: it failed, and the history has the error."""
         plan = self.plan
-        session = self._session = self._book.history.session()
+        session = self._session = self._context.history.session()
         self._held.clear()
         self._left.clear()
         self._epoch = lambda: 0
@@ -102,7 +112,7 @@ class Taker:
 
         def told(consumer: Consumer[bytes], topic: str, is_active: bool) -> None:
             if is_active:
-                self._book.history.note(
+                self._context.history.note(
                     self.name,
                     record.ACTIVE,
                     OK,
@@ -123,7 +133,7 @@ class Taker:
         return consumer
 
     async def take(self, consumer: Consumer[bytes] | Reader[bytes], timeout_s: float) -> Message[bytes] | None:
-        """The next message, written down; None if there is none."""
+        """Receives and records the next message; None if none comes in time."""
         try:
             message = await consumer.receive(timeout_s)
         except NoMessage:
@@ -146,10 +156,10 @@ class Taker:
         await self._answered(consumer.acknowledge(message, confirm=confirm), confirm, place)
 
     def about(self, message: Message[bytes]) -> None:
-        """What is noted next is about this one."""
+        """Called before lines about this message are recorded."""
 
     def note(self, operation: str, phase: str, **more: Any) -> None:
-        self._book.history.note(
+        self._context.history.note(
             self.name,
             operation,
             phase,
@@ -177,17 +187,17 @@ class Taker:
     async def _stint(self, consumer: Consumer[bytes]) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._chance.expovariate(1 / self.plan.stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
-            message = await self.take(consumer, SETTLING_LOOK_S if self._book.settling else LOOK_S)
+        while not self._context.over and (self._context.settling or loop.time() < until):
+            message = await self.take(consumer, SETTLING_POLL_S if self._context.settling else POLL_S)
             if message is not None:
                 self._seen = [*self._seen[-20:], message]
                 await self._received(consumer, message, loop.time())
-            if self._book.settling and self.plan.type == "Key_Shared":
+            if self._context.settling and self.plan.type == "Key_Shared":
                 # What is left holds back the younger of its key, wherever that key belongs now.
                 self._held += [(0.0, left) for left in self._left]
                 self._left.clear()
             await self._due(consumer, loop.time())
-            if self.plan.seeks and not self._book.settling and self._seen and self._chance.random() < 0.03:
+            if self.plan.seeks and not self._context.settling and self._seen and self._chance.random() < 0.03:
                 await self._seek(consumer)
 
     async def _received(self, consumer: Consumer[bytes], message: Message[bytes], now: float) -> None:
@@ -195,7 +205,7 @@ class Taker:
         if draw < self.plan.leaves:
             self._left.append(message)
             return
-        if draw < self.plan.leaves + self.plan.refuses and not self._book.settling:
+        if draw < self.plan.leaves + self.plan.refuses and not self._context.settling:
             self.note(record.NACK, OK, place=place_of(message.id))
             await consumer.negative_acknowledge(message)
             return
@@ -204,19 +214,19 @@ class Taker:
     async def _due(self, consumer: Consumer[bytes], now: float) -> None:
         held, self._held = self._held, []
         for due, message in held:
-            if due > now and not self._book.settling:
+            if due > now and not self._context.settling:
                 self._held.append((due, message))
                 continue
             confirm = self._chance.random() < self.plan.confirms
             if not self.plan.cumulative:
                 await self.ack(consumer, message, confirm=confirm)
-            elif self._chance.random() < 0.3 or self._book.settling:
+            elif self._chance.random() < 0.3 or self._context.settling:
                 place = place_of(message.id)
                 self.note(record.ACK, INVOKE, place=place, cumulative=True)
                 await self._answered(consumer.acknowledge_cumulative(message, confirm=confirm), False, place)
 
     async def _answered(self, call: Any, confirm: bool, place: Place | None) -> None:
-        """The end of an acknowledgement is known only where the broker was asked."""
+        """The outcome of an acknowledgement is known only if the broker confirms it."""
         try:
             await call
         except MagnetarError as error:
@@ -241,7 +251,7 @@ class Taker:
             self.note(record.SEEK, OK, place=place)
 
     async def _leave(self, consumer: Consumer[bytes]) -> None:
-        if self.plan.mayfly and not self._book.settling and not consumer.closed and self._chance.random() < 0.3:
+        if self.plan.mayfly and not self._context.settling and not consumer.closed and self._chance.random() < 0.3:
             self.note(record.UNSUBSCRIBE, INVOKE)
             try:
                 await consumer.unsubscribe()
@@ -253,11 +263,11 @@ class Taker:
         self.note(record.CLOSE, INVOKE)
         await consumer.close()
         self.note(record.CLOSE, OK)
-        if not self._book.over:
+        if not self._context.over:
             await asyncio.sleep(self._chance.random() * self.plan.stint_s * 0.3)
 
     def _failed(self, operation: str, error: MagnetarError, **more: Any) -> None:
-        self._book.history.failed(
+        self._context.history.failed(
             self.name,
             operation,
             error,
@@ -269,18 +279,18 @@ class Taker:
         )
 
 
-class Follower(Taker):
+class ReaderProcess(ConsumerProcess):
     """One reader process: reader after reader, each from the beginning, under a subscription of its own."""
 
     async def run(self) -> None:
         rounds = 0
         base = self.plan
-        while not self._book.over:
+        while not self._context.over:
             rounds += 1
             self.plan = SubscriptionPlan(f"{base.name}.{rounds}", READER, queue_messages=base.queue_messages)
             reader = await self.reader()
             if reader is None:
-                await asyncio.sleep(AGAIN_S + self._chance.random())
+                await asyncio.sleep(RETRY_S + self._chance.random())
                 continue
             try:
                 await self._follow(reader, base.stint_s)
@@ -289,7 +299,7 @@ class Follower(Taker):
             await reader.close()
 
     async def reader(self) -> Reader[bytes] | None:
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         self._epoch = lambda: 0
         facts = {"type": READER, "earliest": True}
         self.note(record.SUBSCRIBE, INVOKE, **facts)
@@ -307,5 +317,5 @@ class Follower(Taker):
     async def _follow(self, reader: Reader[bytes], stint_s: float) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._chance.expovariate(1 / stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
-            await self.take(reader, SETTLING_LOOK_S if self._book.settling else LOOK_S)
+        while not self._context.over and (self._context.settling or loop.time() < until):
+            await self.take(reader, SETTLING_POLL_S if self._context.settling else POLL_S)

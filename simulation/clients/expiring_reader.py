@@ -1,10 +1,10 @@
-"""The reader in batches of a simulated world that stays away for so long that its hold expires.
+"""A batch reader of a world that stays away until its hold expires.
 
-While it is there it says so all the time. When it comes back it is told whether its hold was over and whether messages
-behind its place are gone: then it says so (GAP) and begins anew at what is left, as another reader with a hold of its
-own, for holds do not go back. Otherwise it goes on where it stood, and then nothing may be missing. What comes
-otherwise than it was planned is taken for a gap too: whether there may have been one is for the checkers to say, who
-know when the hold was over.
+While present it renews its hold. When it returns, the broker reports whether the hold has ended and whether messages
+behind its position are deleted. Then it records a gap (GAP) and begins again at the remaining messages, as another
+reader with a new hold, because holds do not move back. Otherwise it continues at its position, and nothing may be
+missing. A batch that differs from its plan counts as a gap too: the checkers know when the hold ended, and decide
+whether a gap was legal.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from magnetar.base.ids import SegmentId
 from magnetar.client.batch_read.hold import Hold
 from magnetar.client.batch_read.plan import Plan
 from simulation import history as record
-from simulation.clients.batch_reader import LIMITS, Batcher, Places
-from simulation.clients.consumer import SETTLING_LOOK_S
+from simulation.clients.batch_reader import LIMITS, BatchReaderProcess, Places
+from simulation.clients.consumer import SETTLING_POLL_S
 from simulation.history import OK
 
 EXPIRES_S = (1, 5, 10)  # announced a tenth of that before; brokers look every 30 seconds
 AWAY_S_MAX = 120.0
 
 
-class Lapser(Batcher):
+class ExpiringReaderProcess(BatchReaderProcess):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._expires_s = self._chance.choice(EXPIRES_S)
@@ -35,7 +35,7 @@ class Lapser(Batcher):
         self._anew()
 
     async def open(self) -> Any:
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         try:
             if self._heed(await self._hold()):
                 await self._hold()
@@ -50,33 +50,33 @@ class Lapser(Batcher):
         return places
 
     def note(self, operation: str, phase: str, **more: Any) -> None:
-        self._book.history.note(
+        self._context.history.note(
             self.name, operation, phase, self._topic, session=self._session, reader=self._reader, **more
         )
 
     async def _stint(self, places: Any) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._chance.expovariate(1 / self.plan.stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
+        while not self._context.over and (self._context.settling or loop.time() < until):
             places = await self._batch(places, self._chance.choice(LIMITS))
             if places != self._stands[-1][1]:
-                name = f"{self.name}@{self._session}.{len(self._book.history.lines)}"
+                name = f"{self.name}@{self._session}.{len(self._context.history.lines)}"
                 self.note(record.KEPT, OK, checkpoint=name)
                 self._stands = [(name, places)]
             if self._heed(await self._hold()):
                 return
-            await asyncio.sleep(SETTLING_LOOK_S if self._book.settling else self._chance.random() + 0.2)
+            await asyncio.sleep(SETTLING_POLL_S if self._context.settling else self._chance.random() + 0.2)
 
     async def _leave(self, places: Any) -> None:
-        if not self._book.over and not self._book.settling:
+        if not self._context.over and not self._context.settling:
             away_s = self._chance.random() * AWAY_S_MAX
             for _ in range(int(away_s)):
-                if self._book.settling or self._book.over:
+                if self._context.settling or self._context.over:
                     return
                 await asyncio.sleep(1.0)
 
     async def _planned(self, places: Places, limit: int) -> Plan:
-        """What was gone when it began is no loss, also in segments that come later."""
+        """Messages deleted before its start are no loss, also in later segments."""
         return await self._client.plan(self.address, {**self._firsts, **places}, messages_max=limit)
 
     async def _batch(self, places: Places, limit: int) -> Places:
@@ -91,12 +91,12 @@ class Lapser(Batcher):
         raise NoSuchEntry("messages behind its place are gone", segment=segment)
 
     async def _hold(self) -> Hold:
-        """With its places, so that it is told what is gone, and nothing more goes then."""
+        """Holds at its positions. The answer names what is deleted, and nothing more is deleted from then on."""
         places = self._stands[-1][1]
         return await self._client.hold(self.address, self._reader, places, expires_s=self._expires_s, owner="a world")
 
     def _heed(self, hold: Hold) -> bool:
-        """Whether there is a gap: one that had read nothing yet begins anew wherever its hold was over."""
+        """Whether there is a gap. A reader that has read nothing yet begins again whenever its hold has ended."""
         if not (hold.lost if self._stands[-1][1] else hold.expired):
             return False
         self._told(hold.lost)
@@ -107,6 +107,6 @@ class Lapser(Batcher):
         self._anew()
 
     def _anew(self) -> None:
-        """As another reader: what it has seen begins here."""
-        self._reader = f"{self.name}.{self._book.history.session()}"
+        """Continues as another reader: its sequence begins here."""
+        self._reader = f"{self.name}.{self._context.history.session()}"
         self._stands = [("", {})]

@@ -1,16 +1,15 @@
-"""All client processes of a world: started on a workload, told to stop, to settle, to drain, and to read the logs.
+"""All client processes of a world: it starts them, stops the producers, settles, drains, and reads the logs.
 
-    crew = Crew(history, chance, make_client, plans)
-    crew.start()                 # in the loop of the world; then come the faults
-    await crew.stop_sending()    # after healing: every producer waits for its last receipts
-    await crew.settle()          # the consumers that are there come to the end by themselves
-    await crew.drain()           # they leave; one fresh consumer for each subscription takes what was left
-    await crew.read_logs()       # every topic from its beginning
-    await crew.close()
-    findings = verdict(history)
+    clients = ClientProcesses(history, chance, make_client, plans)
+    clients.start()                # in the loop of the world; faults begin after that
+    await clients.stop_sending()   # after healing: every producer waits for its last receipts
+    await clients.settle()         # the present consumers reach the end
+    await clients.drain()          # they leave; one fresh consumer for each subscription takes the rest
+    await clients.read_logs()      # every topic from its beginning
+    await clients.close()
+    findings = check_history(history)
 
-A task of a client that ends with an error of its own is raised by whatever waits for it: that is a bug, ours or the
-client's.
+The method that waits for a client task raises the error of that task: it is a bug of the simulator or of the client.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from typing import Any
 from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
 from simulation import history as record
-from simulation.clients.batch_reader import Batcher
-from simulation.clients.checkpoint_consumer import Checkpointer
-from simulation.clients.checkpoint_group import Grouper
-from simulation.clients.chunk_producer import Cutter, Segments
-from simulation.clients.consumer import Book, Follower, Taker
-from simulation.clients.expiring_reader import Lapser
-from simulation.clients.multi_topic_consumer import ALL, Gatherer
-from simulation.clients.producer import Sender
-from simulation.clients.queue_consumer import Queuer
-from simulation.clients.segment_probe import probe
-from simulation.clients.stream_consumer import Streamer
+from simulation.clients.batch_reader import BatchReaderProcess
+from simulation.clients.checkpoint_consumer import CheckpointConsumerProcess
+from simulation.clients.checkpoint_group import GroupMemberProcess
+from simulation.clients.chunk_producer import ChunkProducer, Segments
+from simulation.clients.consumer import ClientContext, ConsumerProcess, ReaderProcess
+from simulation.clients.expiring_reader import ExpiringReaderProcess
+from simulation.clients.multi_topic_consumer import ALL, MultiTopicConsumerProcess
+from simulation.clients.producer import ProducerProcess
+from simulation.clients.queue_consumer import QueueConsumerProcess
+from simulation.clients.segment_probe import probe_segments
+from simulation.clients.stream_consumer import StreamConsumerProcess
 from simulation.history import INVOKE, OK, UNKNOWN, History
 from simulation.world.workload import (
     BATCHES,
@@ -54,11 +53,11 @@ SETTLE_S_MAX = 600.0
 OPEN_TRIES_MAX = 15  # each takes as long as a client waits
 
 
-class Unsettled(AssertionError):
-    """The world was healed and yet does not come to rest."""
+class UnsettledWorld(AssertionError):
+    """The world is healed but does not come to rest."""
 
 
-class Crew:
+class ClientProcesses:
     """`make_client(process)` gives each process its client: one for all, or one each on a host of its own."""
 
     def __init__(
@@ -74,10 +73,10 @@ class Crew:
         addresses: Sequence[tuple[str, int]] = (),
         segments: Segments = lambda topic: [],
     ) -> None:
-        """`numbers` outlives the crew: the next number of each producer. `gathers`: one consumer takes all topics.
-        `addresses` of the brokers and `segments` of topics: for those who cut messages themselves."""
+        """`numbers` is kept after a kill: the next number of each producer. `gathers`: one consumer takes all topics.
+        `addresses` of the brokers and `segments` of topics are for producers that write chunks themselves."""
         self.history = history
-        self.book = Book(history)
+        self.context = ClientContext(history)
         self.plans = list(plans)
         self._chance = chance
         self._apart = random.Random(str(chance.getstate()[1][:4]))  # for what only some worlds have
@@ -88,9 +87,9 @@ class Crew:
         self._addresses = addresses
         self._segments = segments
         self._clients: dict[int, Client] = {}
-        self._senders: list[asyncio.Task[None]] = []
-        self._takers: list[asyncio.Task[None]] = []
-        self._present: dict[tuple[str, str], list[Taker]] = {}  # by topic and subscription
+        self._producer_tasks: list[asyncio.Task[None]] = []
+        self._consumer_tasks: list[asyncio.Task[None]] = []
+        self._present: dict[tuple[str, str], list[ConsumerProcess]] = {}  # by topic and subscription
 
     def start(self) -> None:
         for topic in self.plans:
@@ -102,31 +101,35 @@ class Crew:
             self.history.note("world", record.TOPIC, OK, topic.topic, **facts)
             for plan in topic.subscriptions:
                 for place in range(plan.first, plan.first + plan.consumers):
-                    self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
+                    self._consumer_tasks.append(
+                        self._spawn(self._run_consumer(topic, plan, f"{_short(topic)}-{plan.name}-c{place}"))
+                    )
             for producer in topic.producers:
-                self._senders.append(self._spawn(self._sender(topic, producer).run()))
+                self._producer_tasks.append(self._spawn(self._producer_process(topic, producer).run()))
 
         if self._gathers:
             topics = [plan.topic for plan in self.plans]
-            gatherer = Gatherer(self.book, self._client("gatherer"), topics, "gatherer", self._draw())
-            self._takers.append(self._spawn(gatherer.run()))
+            collector = MultiTopicConsumerProcess(
+                self.context, self._client("gatherer"), topics, "gatherer", self._draw()
+            )
+            self._consumer_tasks.append(self._spawn(collector.run()))
 
     async def stop_sending(self) -> None:
-        self.book.sending = False
-        await _ended(self._senders)
+        self.context.sending = False
+        await _ended(self._producer_tasks)
 
     async def settle(self) -> None:
-        """Until nobody gets anything more. Raises Unsettled if that does not come."""
-        self.book.settling = True
+        """Waits until no consumer gets anything more. Raises UnsettledWorld if that takes too long."""
+        self.context.settling = True
         loop = asyncio.get_running_loop()
         began = loop.time()
         seen = -1
         quiet_since = began
         while loop.time() - quiet_since < self._idle_s:
             if loop.time() - began > SETTLE_S_MAX:
-                raise Unsettled(f"still delivering after {SETTLE_S_MAX:g} s of quiet")
+                raise UnsettledWorld(f"still delivering after {SETTLE_S_MAX:g} s of quiet")
             await asyncio.sleep(1.0)
-            _raise_failed(self._takers)
+            _raise_failed(self._consumer_tasks)
             # From the end back to what was looked at before: only whether anything was received matters.
             if any(line.operation in (record.RECEIVE, record.READ) for line in self.history.lines[max(seen, 0) :]):
                 quiet_since = loop.time()
@@ -136,7 +139,7 @@ class Crew:
                 if plan.type in (STREAM, QUEUE, GROUP):
                     self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
                 elif plan.type not in (READER, CHECKPOINT, BATCHES):
-                    present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
+                    present = [process.attachment for process in self._present[topic.topic, plan.name]]
                     found = [list(attachment) for attachment in present if attachment is not None]
                     self.history.note(
                         "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=found
@@ -146,35 +149,35 @@ class Crew:
         """Every active segment of every scalable topic takes a message. `actives`: id and range of each."""
         for topic in self.plans:
             if topic.scalable:
-                await probe(self.history, self._client("probe"), topic, actives(topic.topic), self._numbers)
+                await probe_segments(self.history, self._client("probe"), topic, actives(topic.topic), self._numbers)
 
     async def leave(self) -> None:
-        """Every consumer leaves, and nobody comes after it: this crew has nothing to drain."""
-        self.book.over = True
-        await _ended(self._takers)
+        """Every consumer leaves and none replaces it: these processes have nothing to drain."""
+        self.context.over = True
+        await _ended(self._consumer_tasks)
 
     async def drain(self) -> None:
         """Every consumer leaves; then one fresh consumer for each subscription takes all there is."""
-        self.book.over = True
-        await _ended(self._takers)
-        self._takers = [
+        self.context.over = True
+        await _ended(self._consumer_tasks)
+        self._consumer_tasks = [
             self._spawn(self._drain(topic, plan))
             for topic in self.plans
             for plan in (*topic.subscriptions, *([ALL] if self._gathers else []))
             if plan.type != READER
         ]
-        await _ended(self._takers)
+        await _ended(self._consumer_tasks)
 
     async def read_logs(self) -> None:
-        self._takers = [self._spawn(self._read_log(topic)) for topic in self.plans]
-        await _ended(self._takers)
+        self._consumer_tasks = [self._spawn(self._read_log(topic)) for topic in self.plans]
+        await _ended(self._consumer_tasks)
 
     async def close(self) -> None:
-        """Whatever is left ends now."""
-        self.book.sending, self.book.over = False, True
-        for task in (*self._senders, *self._takers):
+        """Ends all remaining tasks immediately."""
+        self.context.sending, self.context.over = False, True
+        for task in (*self._producer_tasks, *self._consumer_tasks):
             task.cancel()
-        await asyncio.gather(*self._senders, *self._takers, return_exceptions=True)
+        await asyncio.gather(*self._producer_tasks, *self._consumer_tasks, return_exceptions=True)
         for client in self._clients.values():
             try:
                 await client.close()
@@ -183,49 +186,49 @@ class Crew:
 
     # Inside
 
-    def _sender(self, topic: TopicPlan, plan: ProducerPlan) -> Sender | Cutter:
+    def _producer_process(self, topic: TopicPlan, plan: ProducerPlan) -> ProducerProcess | ChunkProducer:
         if not plan.mixes:
-            return Sender(self.book, self._client(plan.name), topic, plan, self._draw(), self._numbers)
+            return ProducerProcess(self.context, self._client(plan.name), topic, plan, self._draw(), self._numbers)
         chance = random.Random(self._apart.getrandbits(64))
-        return Cutter(self.book, self._addresses, self._segments, topic, plan, chance, self._numbers)
+        return ChunkProducer(self.context, self._addresses, self._segments, topic, plan, chance, self._numbers)
 
-    def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
-        taker = self._made(topic, plan, name)
-        self._present.setdefault((topic.topic, plan.name), []).append(taker)
-        return taker.run()
+    def _run_consumer(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
+        process = self._make_consumer(topic, plan, name)
+        self._present.setdefault((topic.topic, plan.name), []).append(process)
+        return process.run()
 
-    def _made(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Taker:
-        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
-        taker.address = topic.address
-        return taker
+    def _make_consumer(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> ConsumerProcess:
+        process = _kind(plan)(self.context, self._client(name), topic.topic, plan, name, self._draw(plan))
+        process.address = topic.address
+        return process
 
     async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
         name = f"{_short(topic)}-{plan.name}-drain"
-        taker = self._made(topic, plan, name)
-        if isinstance(taker, Checkpointer):
+        process = self._make_consumer(topic, plan, name)
+        if isinstance(process, CheckpointConsumerProcess):
             for reader in self._present[topic.topic, plan.name]:
-                assert isinstance(reader, Checkpointer)
+                assert isinstance(reader, CheckpointConsumerProcess)
                 if not await reader.finish(self._idle_s, OPEN_TRIES_MAX):
-                    raise Unsettled(f"no reader for {topic.topic} in a healed world")
+                    raise UnsettledWorld(f"no reader for {topic.topic} in a healed world")
             return
-        await self._take_all(topic, plan, taker)
+        await self._take_all(topic, plan, process)
 
-    async def _take_all(self, topic: TopicPlan, plan: SubscriptionPlan, taker: Taker) -> None:
+    async def _take_all(self, topic: TopicPlan, plan: SubscriptionPlan, process: ConsumerProcess) -> None:
         for _ in range(OPEN_TRIES_MAX):
-            taker.note(record.DRAIN, INVOKE)
-            consumer = await taker.open()
+            process.note(record.DRAIN, INVOKE)
+            consumer = await process.open()
             if consumer is not None:
                 break
             await asyncio.sleep(1.0)
         else:
-            raise Unsettled(f"no consumer for {plan.name} of {topic.topic} in a healed world")
+            raise UnsettledWorld(f"no consumer for {plan.name} of {topic.topic} in a healed world")
         try:
-            while (message := await taker.take(consumer, self._idle_s)) is not None:
-                await taker.ack(consumer, message)
+            while (message := await process.take(consumer, self._idle_s)) is not None:
+                await process.ack(consumer, message)
         except MagnetarError as error:
-            taker.note(record.DRAIN, UNKNOWN, error=type(error).__name__)
+            process.note(record.DRAIN, UNKNOWN, error=type(error).__name__)
             raise
-        taker.note(record.DRAIN, OK)
+        process.note(record.DRAIN, OK)
         await consumer.close()
 
     async def _read_log(self, topic: TopicPlan) -> None:
@@ -233,12 +236,12 @@ class Crew:
         if topic.scalable:  # a consumer that comes late, and begins at the beginning of all generations
             await self._drain(topic, SubscriptionPlan("log", STREAM))
             return
-        reading = Follower(
-            self.book, self._client(name), topic.topic, SubscriptionPlan(name, READER), name, self._draw()
+        reading = ReaderProcess(
+            self.context, self._client(name), topic.topic, SubscriptionPlan(name, READER), name, self._draw()
         )
         reader = await reading.reader()
         if reader is None:
-            raise Unsettled(f"no reader for {topic.topic} in a healed world")
+            raise UnsettledWorld(f"no reader for {topic.topic} in a healed world")
         while await reader.has_message_available():
             if await reading.take(reader, self._idle_s) is None:
                 break  # there is more and it does not come: what is missing is found out
@@ -251,7 +254,7 @@ class Crew:
         return client
 
     def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
-        """A stream of its own for each process: what one draws does not disturb another."""
+        """A random generator for each process: the draws of one do not affect another."""
         apart = plan is not None and (
             plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES) or (plan.type == STREAM and (plan.seeks or plan.skipped))
         )
@@ -262,16 +265,16 @@ class Crew:
         return asyncio.get_running_loop().create_task(work)
 
 
-def _kind(plan: SubscriptionPlan) -> type[Taker]:
-    kinds: dict[str, type[Taker]] = {
-        READER: Follower,
-        STREAM: Streamer,
-        QUEUE: Queuer,
-        CHECKPOINT: Checkpointer,
-        GROUP: Grouper,
-        BATCHES: Batcher,
+def _kind(plan: SubscriptionPlan) -> type[ConsumerProcess]:
+    kinds: dict[str, type[ConsumerProcess]] = {
+        READER: ReaderProcess,
+        STREAM: StreamConsumerProcess,
+        QUEUE: QueueConsumerProcess,
+        CHECKPOINT: CheckpointConsumerProcess,
+        GROUP: GroupMemberProcess,
+        BATCHES: BatchReaderProcess,
     }
-    return Lapser if plan.lapses else kinds.get(plan.type, Taker)
+    return ExpiringReaderProcess if plan.lapses else kinds.get(plan.type, ConsumerProcess)
 
 
 def _short(topic: TopicPlan) -> str:

@@ -16,23 +16,25 @@ from magnetar.client.client import Client
 from magnetar.client.consumer.consumer import Consumer
 from magnetar.client.message import Message
 from simulation import history as record
-from simulation.clients.consumer import Book, Taker
+from simulation.clients.consumer import ClientContext, ConsumerProcess
 from simulation.history import INVOKE, OK, UNKNOWN
 from simulation.world.workload import SubscriptionPlan
 
 ALL = SubscriptionPlan("all", "Shared", refuses=0.02, leaves=0.02)
 
 
-class Gatherer(Taker):
-    def __init__(self, book: Book, client: Client, topics: Sequence[str], name: str, chance: random.Random) -> None:
-        super().__init__(book, client, topics[0], ALL, name, chance)
+class MultiTopicConsumerProcess(ConsumerProcess):
+    def __init__(
+        self, context: ClientContext, client: Client, topics: Sequence[str], name: str, chance: random.Random
+    ) -> None:
+        super().__init__(context, client, topics[0], ALL, name, chance)
         self._topics = list(topics)
 
     def about(self, message: Message[bytes]) -> None:
         self._topic = message.topic
 
     async def open(self) -> Consumer[bytes] | None:
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         self._held.clear()
         self._left.clear()
         self._epoch = lambda: 0

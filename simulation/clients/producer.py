@@ -1,10 +1,10 @@
-"""The producer process of a simulated world: it sends through the real client and writes down what it knows of it.
+"""The producer process of a world: it sends through the real client and records the results.
 
-Object after object: each sends for a while and is then flushed and closed, or closed in the middle. What became of each
-message is told by the client's callbacks, also of those it gave up. One that `resends` begins each object with what is
-not known to be stored, in order, under the same sequence ids: that is safe only with deduplication, without batches
-(another grouping would overlap half of an old one) and without a send timeout (one given up in the middle would be
-taken for a duplicate of the younger that were stored).
+It opens one producer after another: each sends for a while and is then flushed and closed, or closed without a flush.
+The client's callbacks give the result of each message, also of those that the client dropped. A process that `resends`
+starts each producer with the messages of unknown outcome, in order, under the same sequence ids. That is safe only with
+deduplication, without batches (other batch boundaries would overlap half of an old batch) and without a send timeout (a
+message that times out in the middle would count as a duplicate of the later ones that were stored).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from magnetar.client.options import ProducerOptions
 from magnetar.client.producer.batch import Batching
 from magnetar.client.producer.producer import MessageOptions, Producer
 from simulation import history as record
-from simulation.clients.consumer import AGAIN_S, Book, place_of
+from simulation.clients.consumer import RETRY_S, ClientContext, place_of
 from simulation.history import INVOKE, KEYLESS, OK, Value
 from simulation.world.workload import ProducerPlan, TopicPlan
 
@@ -29,20 +29,20 @@ OVERSIZED_BYTES = 3_000
 FLUSH_S = 120.0  # how long a producer waits for its last receipts
 
 
-class Sender:
-    """One producer process: object after object, until the book says that sending is over."""
+class ProducerProcess:
+    """One producer process: it opens one producer after another until the world stops sending."""
 
     def __init__(
         self,
-        book: Book,
+        context: ClientContext,
         client: Client,
         topic: TopicPlan,
         plan: ProducerPlan,
         chance: random.Random,
         numbers: dict[str, int] | None = None,
     ) -> None:
-        """`numbers`: what the application keeps, whatever becomes of its process: the next number of each producer."""
-        self._book = book
+        """`numbers`: the next number of each producer, which the application keeps across its processes."""
+        self._context = context
         self._client = client
         self._topic = topic
         self._plan = plan
@@ -52,28 +52,28 @@ class Sender:
         self._session = 0
 
     async def run(self) -> None:
-        while self._book.sending or self._unknown:
+        while self._context.sending or self._unknown:
             try:
                 producer = await self._client.create_producer(self._topic.address, **self._options())
             except MagnetarError:
-                if not self._book.sending:
+                if not self._context.sending:
                     return
-                await asyncio.sleep(AGAIN_S + self._chance.random())
+                await asyncio.sleep(RETRY_S + self._chance.random())
                 continue
-            self._session = self._book.history.session()
+            self._session = self._context.history.session()
             patience_s = 0.0
             try:
                 await self._stint(producer)
-                patience_s = FLUSH_S if self._chance.random() < 0.7 or not self._book.sending else 0.01
+                patience_s = FLUSH_S if self._chance.random() < 0.7 or not self._context.sending else 0.01
                 async with asyncio.timeout(patience_s):
                     await producer.flush()
             except TimeoutError:
                 if patience_s == FLUSH_S:  # far longer than chaos lasts
                     raise AssertionError(f"{self._plan.name}: no answer in {FLUSH_S:g} s of a healed world") from None
             except MagnetarError:
-                pass  # whatever became of its messages was told to `_done`
+                pass  # `_done` got the result of its messages
             await producer.close(flush=False)
-            if not self._book.sending:
+            if not self._context.sending:
                 return
 
     def _options(self) -> ProducerOptions:
@@ -94,7 +94,7 @@ class Sender:
         for value in list(self._unknown):
             self._send(producer, value)
         left = max(1, round(self._chance.expovariate(1 / self._plan.stint_messages)))
-        while left > 0 and self._book.sending:
+        while left > 0 and self._context.sending:
             for _ in range(self._chance.randint(1, self._plan.burst)):
                 number = self._numbers.get(self._plan.name, 0)
                 self._numbers[self._plan.name] = number + 1
@@ -148,7 +148,7 @@ class Sender:
             self._unknown.pop(value, None)
             if self._topic.scalable:
                 where["segment"] = found.segment
-            self._book.history.note(
+            self._context.history.note(
                 self._plan.name,
                 record.SEND,
                 OK,
@@ -160,12 +160,12 @@ class Sender:
                 **where,
             )
         else:
-            self._book.history.failed(
+            self._context.history.failed(
                 self._plan.name, record.SEND, error, self._topic.topic, value=value, session=session, epoch=epoch
             )
 
     def _note(self, phase: str, value: Value, producer: Producer[bytes], **facts: Any) -> None:
-        self._book.history.note(
+        self._context.history.note(
             self._plan.name,
             record.SEND,
             phase,

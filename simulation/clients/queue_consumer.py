@@ -1,7 +1,8 @@
-"""The queue consumers of a simulated world: real ones on scalable topics, that take, acknowledge one by one, refuse,
-leave and come back, as those of a Shared subscription of a plain topic do; each line says the segment too. Where the
-subscription is moved, the first of them does that now and then, and what it has taken before it may still acknowledge:
-every acknowledgement waits for the broker's receipt there, so that what a seek undoes is known.
+"""The queue consumers of a world: they receive, acknowledge one by one, refuse, leave and come back.
+
+They behave as consumers of a Shared subscription of a plain topic; each line also names the segment. If the
+subscription is moved, its first consumer does that now and then, and may still acknowledge messages that it received
+before. There every acknowledgement waits for the broker's receipt, so that the effect of a seek is known.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message, MessageId
 from magnetar.client.options import QueueOptions
 from simulation import history as record
-from simulation.clients.consumer import Taker
-from simulation.clients.seek import drawn, move
-from simulation.clients.stream_consumer import _place, _segment
+from simulation.clients.consumer import ConsumerProcess
+from simulation.clients.seek import draw_target, seek
+from simulation.clients.stream_consumer import message_place, message_segment
 from simulation.history import INVOKE, OK, Value, value_of
 
 BURIED_AFTER = 1  # redeliveries
 POISON = 7  # every seventh message of a producer, where a queue buries
 
 
-class Noting:
-    """Makes the producers of dead letters, and writes down what goes through them."""
+class RecordingOutboxFactory:
+    """Makes the producers of dead letters, and records what they send."""
 
-    def __init__(self, taker: Queuer, make: MakeOutbox) -> None:
+    def __init__(self, taker: QueueConsumerProcess, make: MakeOutbox) -> None:
         self._taker = taker
         self._make = make
 
     async def __call__(self, topic: str, initial_subscription: str) -> RetryProducers:
-        return NotingOutbox(self._taker, await self._make(topic, initial_subscription))
+        return RecordingOutbox(self._taker, await self._make(topic, initial_subscription))
 
 
-class NotingOutbox:
-    def __init__(self, taker: Queuer, real: RetryProducers) -> None:
+class RecordingOutbox:
+    def __init__(self, taker: QueueConsumerProcess, real: RetryProducers) -> None:
         self._taker = taker
         self._real = real
 
@@ -53,13 +54,13 @@ class NotingOutbox:
         await self._real.close()
 
 
-class Queuer(Taker):
+class QueueConsumerProcess(ConsumerProcess):
     @property
     def attachment(self) -> tuple[int, int] | None:
         return None  # each segment has one of its own
 
     def buried(self, value: Value | None, origin: str) -> None:
-        """It is among the dead letters: the client acknowledges it in the next step."""
+        """Records a dead letter; the client acknowledges the message in the next step."""
         self.note(record.BURY, OK, value=value)
         if origin in self._poison:
             place, segment = self._poison[origin]
@@ -68,7 +69,7 @@ class Queuer(Taker):
     async def open(self) -> Any:
         plan = self.plan
         self._poison: dict[str, tuple[Any, int]] = {}  # refused, by the id: where it was
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         self._held.clear()
         self._left.clear()
         facts = {"type": plan.type, "earliest": plan.earliest}
@@ -93,7 +94,7 @@ class Queuer(Taker):
         if plan.buries:
             undertaker = consumer._undertaker
             assert undertaker is not None
-            undertaker._make = Noting(self, undertaker._make)
+            undertaker._make = RecordingOutboxFactory(self, undertaker._make)
         return consumer
 
     async def take(self, consumer: Any, timeout_s: float) -> Message[bytes] | None:
@@ -103,27 +104,29 @@ class Queuer(Taker):
             return None
         value = value_of(message.data)
         facts = {} if value is None or message.key == value.sent_key else {"key": message.key}
-        self.note(record.RECEIVE, OK, value=value, place=_place(message), segment=_segment(message), **facts)
+        self.note(
+            record.RECEIVE, OK, value=value, place=message_place(message), segment=message_segment(message), **facts
+        )
         return message
 
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
-        place = _place(message)
-        self.note(record.ACK, INVOKE, place=place, segment=_segment(message))
+        place = message_place(message)
+        self.note(record.ACK, INVOKE, place=place, segment=message_segment(message))
         confirm = confirm or self.plan.seeks
         await self._answered(consumer.acknowledge(message, confirm=confirm), confirm, place)
 
     async def _seek(self, consumer: Any) -> None:
         if self.name.endswith("-c0"):
-            await move(self, consumer, drawn(self._chance, asyncio.get_running_loop().time()), acks_kept=True)
+            await seek(self, consumer, draw_target(self._chance, asyncio.get_running_loop().time()), acks_kept=True)
 
     async def _received(self, consumer: Any, message: Message[bytes], now: float) -> None:
         draw = self._chance.random()
         value = value_of(message.data)
         poison = self.plan.buries and value is not None and value.number % POISON == 0
         if poison and value is not None:
-            self._poison[str(message.id)] = _place(message), _segment(message)
-        if poison or (draw < self.plan.refuses and not self._book.settling):
-            self.note(record.NACK, OK, value=value, place=_place(message), segment=_segment(message))
+            self._poison[str(message.id)] = message_place(message), message_segment(message)
+        if poison or (draw < self.plan.refuses and not self._context.settling):
+            self.note(record.NACK, OK, value=value, place=message_place(message), segment=message_segment(message))
             await consumer.negative_acknowledge(message)
             return
         self._held.append((now + self._chance.random() * self.plan.holds_s, message))

@@ -1,8 +1,9 @@
-"""How consumers of a simulated world move their subscription: where to, and what is written down about it.
+"""How consumers of a world move their subscription: the target, and the lines they record.
 
-The beginning, the end, or a time of the past, by the clock of those who publish. What is passed over by a seek forward
-is known by when it was sent (fact `since`), for a message is published when it is sent or later. A seek whose end
-nobody heard may still happen; one of our client that failed may have been begun by an earlier try of the same call.
+The target is the beginning, the end, or a time in the past by the producers' clock. A seek forward records its time
+(fact `since`): messages are published when they are sent or later, so it skips what was sent before. A seek with an
+unknown outcome may still take effect. If a call of the client fails, an earlier attempt of the same call may have begun
+the seek.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ SEEKS = 0.02  # of the messages are followed by a seek, where the subscription i
 TO_BEGINNING, TO_END = 0.25, 0.15  # of the seeks of who goes to times too
 TICK_S = 0.001  # publish times are milliseconds
 
-To = InitialPosition | int
+Target = InitialPosition | int
 
 
-class Sought(Protocol):
+class SeekingProcess(Protocol):
     name: str
 
     def note(self, operation: str, phase: str, **more: Any) -> None: ...
@@ -32,8 +33,8 @@ class Sought(Protocol):
     def _failed(self, operation: str, error: MagnetarError, **more: Any) -> None: ...
 
 
-def drawn(chance: random.Random, now_s: float) -> To:
-    """Somewhere in the life of the world."""
+def draw_target(chance: random.Random, now_s: float) -> Target:
+    """A time within the world so far."""
     draw = chance.random()
     if draw < TO_BEGINNING:
         return InitialPosition.EARLIEST
@@ -42,8 +43,8 @@ def drawn(chance: random.Random, now_s: float) -> To:
     return EPOCH_MS + round(chance.uniform(0.0, now_s) * 1000)
 
 
-async def move(one: Sought, consumer: Any, to: To, **facts: Any) -> bool:
-    """Whether it is done."""
+async def seek(one: SeekingProcess, consumer: Any, to: Target, **facts: Any) -> bool:
+    """Returns whether it succeeded."""
     loop = asyncio.get_running_loop()
     if isinstance(to, int):
         facts = {**facts, "since": (to - EPOCH_MS) / 1000 + TICK_S, "by_time": True}

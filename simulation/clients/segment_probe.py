@@ -20,7 +20,7 @@ WAIT_S = 100.0
 KEYS_MAX = 100_000
 
 
-async def probe(
+async def probe_segments(
     history: History,
     client: Client,
     topic: TopicPlan,
@@ -59,5 +59,5 @@ async def probe(
 
 
 def _key(start: int, end: int) -> str:
-    """One that belongs to the range."""
+    """A key that belongs to the range."""
     return next(key for key in map(str, range(KEYS_MAX)) if start <= segment_hash(key, DEFAULT) <= end)

@@ -1,7 +1,7 @@
-"""The stream consumers of a simulated world: real ones, that take, acknowledge up to something, leave and come back.
+"""The stream consumers of a world: they receive, acknowledge cumulatively, leave and come back.
 
-An acknowledgement covers everything that this consumer received before, of whatever segment: each message of it is
-written down, because what was received is known to the history and what the brokers make of it is not.
+An acknowledgement covers everything that this consumer received before, in any segment. Each of these messages is
+recorded, because the history knows what was received but not what the brokers do with the acknowledgement.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message
 from magnetar.client.options import StreamOptions
 from simulation import history as record
-from simulation.clients.consumer import LOOK_S, SETTLING_LOOK_S, Taker
-from simulation.clients.seek import SEEKS, drawn, move
+from simulation.clients.consumer import POLL_S, SETTLING_POLL_S, ConsumerProcess
+from simulation.clients.seek import SEEKS, draw_target, seek
 from simulation.history import INVOKE, OK, Place, value_of
 
 BATCH_MAX = 8  # messages of one that takes many at a time
-LAST = 0.7  # of those that acknowledge many at a time do so when they leave
+ACKS_AT_END = 0.7  # of those that acknowledge many at a time do so when they leave
 STALLED_S = 40.0  # of a healed world: a consumer that waits so long for its own acknowledgements is stuck
-SOME = 0.25  # of the messages are followed by an acknowledgement, in a chaotic world
+ACKS_SOME = 0.25  # of the messages are followed by an acknowledgement, in a chaotic world
 
 
-class Streamer(Taker):
+class StreamConsumerProcess(ConsumerProcess):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._taken: list[tuple[float, Message[bytes]]] = []  # not acknowledged, in order; since when
@@ -39,7 +39,7 @@ class Streamer(Taker):
 
     async def open(self) -> Any:
         plan = self.plan
-        self._session = self._book.history.session()
+        self._session = self._context.history.session()
         self._taken.clear()
         facts = {"type": plan.type, "earliest": plan.earliest}
         self.note(record.SUBSCRIBE, INVOKE, **facts)
@@ -61,12 +61,12 @@ class Streamer(Taker):
         return consumer
 
     async def take(self, consumer: Any, timeout_s: float) -> Message[bytes] | None:
-        """One message, or of one that takes many at a time the last of them; all are written down."""
+        """Receives one message, or a batch and returns its last message; all are recorded."""
         found: list[Message[bytes]]
-        if self.plan.works_s and not self._book.settling:
+        if self.plan.works_s and not self._context.settling:
             await asyncio.sleep(self.plan.works_s)
         if self.plan.batched:
-            found = await consumer.receive_batch(BATCH_MAX, timeout_s=min(timeout_s, LOOK_S))
+            found = await consumer.receive_batch(BATCH_MAX, timeout_s=min(timeout_s, POLL_S))
         else:
             try:
                 found = [await consumer.receive(timeout_s)]
@@ -76,20 +76,22 @@ class Streamer(Taker):
             self._taken.append((asyncio.get_running_loop().time(), message))
             value = value_of(message.data)
             facts = {} if value is None or message.key == value.sent_key else {"key": message.key}
-            self.note(record.RECEIVE, OK, value=value, place=_place(message), segment=_segment(message), **facts)
+            self.note(
+                record.RECEIVE, OK, value=value, place=message_place(message), segment=message_segment(message), **facts
+            )
         return found[-1] if found else None
 
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
-        """This one and all before it."""
+        """Acknowledges this message and all before it."""
         while self._taken:
             _, older = self._taken.pop(0)
-            self.note(record.ACK, INVOKE, place=_place(older), segment=_segment(older))
+            self.note(record.ACK, INVOKE, place=message_place(older), segment=message_segment(older))
             if older is message:
                 break
         try:
             await consumer.acknowledge_cumulative(message, confirm=confirm)
         except MagnetarError as error:
-            self._failed(record.ACK, error, place=_place(message))
+            self._failed(record.ACK, error, place=message_place(message))
 
     @property
     def _acks_late(self) -> bool:
@@ -120,9 +122,9 @@ class Streamer(Taker):
         loop = asyncio.get_running_loop()
         until = self._held_since = loop.time()
         until += self._chance.expovariate(1 / self.plan.stint_s)
-        while not self._book.over and (self._book.settling or loop.time() < until):
-            message = await self.take(consumer, SETTLING_LOOK_S if self._book.settling else LOOK_S)
-            if self._book.settling:
+        while not self._context.over and (self._context.settling or loop.time() < until):
+            message = await self.take(consumer, SETTLING_POLL_S if self._context.settling else POLL_S)
+            if self._context.settling:
                 if message is not None and self._acks_late:
                     self._held_since = loop.time()
                     continue  # what comes behind a split must come although nothing is acknowledged
@@ -133,25 +135,27 @@ class Streamer(Taker):
             elif self._acks_late:
                 if self._is_due(loop.time()):
                     await self.ack(consumer, self._taken[-1][1], confirm=self._chance.random() < self.plan.confirms)
-            elif message is None or self._chance.random() < SOME:
+            elif message is None or self._chance.random() < ACKS_SOME:
                 await self._some(consumer, loop.time() - self.plan.holds_s * self._chance.random())
-            if self.plan.seeks and not self._book.settling and self._chance.random() < SEEKS:
+            if self.plan.seeks and not self._context.settling and self._chance.random() < SEEKS:
                 await self._back(consumer)
 
     async def _back(self, consumer: Any) -> None:
-        """To the beginning of everything, or to a time; what it had taken is nobody's to acknowledge then."""
+        """Moves to the beginning, or to a time; then no consumer may acknowledge the messages received before."""
         now_s = asyncio.get_running_loop().time()
-        if await move(self, consumer, drawn(self._chance, now_s) if self.plan.times else InitialPosition.EARLIEST):
+        if await seek(
+            self, consumer, draw_target(self._chance, now_s) if self.plan.times else InitialPosition.EARLIEST
+        ):
             self._taken.clear()
 
     async def _some(self, consumer: Any, taken_before: float) -> None:
-        """What was held long enough."""
+        """Acknowledges what was held long enough."""
         due = [message for since, message in self._taken if since <= taken_before]
         if due:
             await self.ack(consumer, due[-1], confirm=self._chance.random() < self.plan.confirms)
 
     async def _leave(self, consumer: Any) -> None:
-        if self._acks_late and self._taken and self._chance.random() < LAST:
+        if self._acks_late and self._taken and self._chance.random() < ACKS_AT_END:
             try:
                 await self.ack(consumer, self._taken[-1][1])
             except Closed:
@@ -159,15 +163,15 @@ class Streamer(Taker):
         self.note(record.CLOSE, INVOKE)
         await consumer.close()
         self.note(record.CLOSE, OK)
-        if not self._book.over:
+        if not self._context.over:
             await asyncio.sleep(self._chance.random() * self.plan.stint_s * 0.3)
 
 
-def _place(message: Message[Any]) -> Place:
+def message_place(message: Message[Any]) -> Place:
     delivery = message._delivery
     return delivery.ledger, delivery.entry, max(message.batch_index, 0)
 
 
-def _segment(message: Message[Any]) -> int:
+def message_segment(message: Message[Any]) -> int:
     segment: int = message._delivery.source.segment
     return segment

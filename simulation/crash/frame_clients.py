@@ -1,8 +1,8 @@
-"""Publishers and subscribers that write down what they know: they outlive connections, and so does what they owe.
+"""Publishers and subscribers of the recorded load. They record what they know, and survive the loss of a connection.
 
-A publisher sends everything without a receipt again, in order, when it is attached anew, as every client of the
-protocol does. A subscriber acknowledges by a manner of its own, drawn from the message and the life, so that two runs
-of one seed do the same. Neither waits: they react to frames.
+A publisher that is attached again sends everything without a receipt again, in order, as every client of the protocol
+does. A subscriber acknowledges by a policy of its own, drawn from the message and the run, so that two runs of one seed
+do the same. Neither waits: they react to frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from magnetar.wire import message as entries
 from magnetar.wire.proto import pb
-from simulation.crash.frame_connection import Wire, payloads
+from simulation.crash.frame_connection import FrameConnection, payloads
 from simulation.crash.history import (
     History,
     Message,
@@ -27,7 +27,7 @@ PUBLISH_TIME_MS = 1_750_000_000_000
 _T = pb.BaseCommand
 
 
-class Unit:
+class SendUnit:
     """One SEND: a message, or a batch of them."""
 
     __slots__ = ("entry", "messages")
@@ -61,7 +61,8 @@ class Unit:
 
 
 class Publisher:
-    """`refused` holds what the broker answered with SEND_ERROR: such a producer sends nothing until attached anew."""
+    """`refused` holds the answer if the broker sent SEND_ERROR: such a producer sends nothing until it is attached
+    again."""
 
     def __init__(self, history: History, topic: str, name: str, producer_id: int, *, padding: int = 0) -> None:
         self.history = history
@@ -69,16 +70,16 @@ class Publisher:
         self.name = name
         self.id = producer_id
         self.padding = padding  # bytes added to each entry
-        self.pending: deque[Unit] = deque()
+        self.pending: deque[SendUnit] = deque()
         self.attached = False
         self.refused: list[str] = []
         self.problems: list[str] = []
         self.published = 0
-        self._wire: Wire | None = None
+        self._wire: FrameConnection | None = None
         self._epoch = 0
         self._empty: list[asyncio.Future[None]] = []
 
-    async def attach(self, wire: Wire) -> None:
+    async def attach(self, wire: FrameConnection) -> None:
         self._epoch += 1
         self.attached = False
         self._wire = wire
@@ -103,7 +104,7 @@ class Publisher:
         made = [Message(self.name, key, self.published + place) for place, key in enumerate(messages)]
         self.published += len(made)
         for part in [made] if batch else [[item] for item in made]:
-            unit = Unit(part, batch=batch, padding=self.padding)
+            unit = SendUnit(part, batch=batch, padding=self.padding)
             self.pending.append(unit)
             if self.attached:
                 self._send(unit)
@@ -115,7 +116,7 @@ class Publisher:
             self._empty.append(future)
             await future
 
-    def _send(self, unit: Unit) -> None:
+    def _send(self, unit: SendUnit) -> None:
         assert self._wire is not None
         self.history.sending(self.topic, unit.messages)
         highest = unit.highest if len(unit.messages) > 1 else -1
@@ -145,16 +146,16 @@ class Publisher:
             self._empty.clear()
 
 
-Manner = Callable[["Subscriber", tuple[int, int], list[tuple[int, Message]], int], None]
+AckPolicy = Callable[["Subscriber", tuple[int, int], list[tuple[int, Message]], int], None]
 
 
 class Subscriber:
-    """`manner` says how it acknowledges; see the functions below."""
+    """`manner` decides how it acknowledges; see the functions below."""
 
     KINDS: ClassVar[dict[str, int]] = {"Exclusive": 0, "Shared": 1, "Failover": 2, "Key_Shared": 3}
 
     def __init__(
-        self, history: History, topic: str, subscription: str, consumer_id: int, *, kind: str, manner: Manner
+        self, history: History, topic: str, subscription: str, consumer_id: int, *, kind: str, manner: AckPolicy
     ) -> None:
         self.history = history
         self.topic = topic
@@ -165,10 +166,10 @@ class Subscriber:
         self.attached = False
         self.entries = 0
         self.session = 0
-        self.wire: Wire | None = None
+        self.wire: FrameConnection | None = None
         self._seen: dict[Place, Message] = {}
 
-    async def attach(self, wire: Wire, **more: object) -> None:
+    async def attach(self, wire: FrameConnection, **more: object) -> None:
         self.wire = wire
         self._seen.clear()
         ordered = self.kind in ("Exclusive", "Failover")
@@ -228,22 +229,22 @@ class Subscriber:
         self.manner(self, place, got, len(found))
 
 
-def never(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
+def ack_nothing(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
     """Leaves everything."""
 
 
-def each(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
+def ack_each(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
     """Every entry, one by one."""
     subscriber.ack(place, None, [message for _, message in got])
 
 
-def some(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
-    """Two entries of three; another third is left in each life."""
+def ack_some(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
+    """Two entries of three; another third is left in each run."""
     if (got[0][1].number + subscriber.history.life) % 3:
         subscriber.ack(place, None, [message for _, message in got])
 
 
-def upto(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
+def ack_cumulatively(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
     """All so far, at every fourth entry; in the middle of a batch where it is one."""
     if subscriber.entries % 4 == 3:
         middle = got[len(got) // 2][0]
@@ -252,7 +253,9 @@ def upto(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Me
         subscriber.ack_to(place, None if whole else [_signed(left)], middle)
 
 
-def bits(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:
+def ack_batch_indexes(
+    subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int
+) -> None:
     """Every other message inside a batch, one by one; of single messages one of two."""
     for index, message in got:
         if (message.number + subscriber.history.life) % 2:

@@ -1,8 +1,8 @@
-"""A client at the level of frames: it knows exactly which receipts, messages and errors it got, and hides nothing.
+"""A client at the level of frames: it shows exactly the receipts, messages and errors that it got.
 
-For tests that judge a broker from outside. It keeps no queue, retries nothing and reconnects never: a connection that
-is lost fails every request that was open with `Gone`, and whoever drives it decides what that means. It runs on any
-loop that has `create_connection`, the virtual one too.
+It is for tests that judge a broker from outside. It has no queue, no retries and no reconnection. When the connection
+is lost, every open request fails with `ConnectionGone`, and the test decides what that means. It runs on any loop that
+has `create_connection`, the virtual one too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _REPLIES = {  # where the request id of an answer stands
 }
 
 
-class Gone(ConnectionLost):
+class ConnectionGone(ConnectionLost):
     """The connection ended before the answer came: it may have happened."""
 
 
-class Wire(asyncio.Protocol):
+class FrameConnection(asyncio.Protocol):
     """One connection. `heard` gets every command that answers no request, with the entry behind it."""
 
     def __init__(self, client_version: str = "magnetar-wire") -> None:
@@ -51,13 +51,13 @@ class Wire(asyncio.Protocol):
         self._ids = 0
 
     @classmethod
-    async def open(cls, host: str, port: int, client_version: str = "magnetar-wire") -> Wire:
-        """Connected, and CONNECT answered. Gone: nobody there, or sent away."""
+    async def open(cls, host: str, port: int, client_version: str = "magnetar-wire") -> FrameConnection:
+        """Connects and waits for the answer to CONNECT. Raises ConnectionGone if no broker listens or it refuses."""
         loop = asyncio.get_running_loop()
         try:
             _, made = await loop.create_connection(lambda: cls(client_version), host, port)
         except OSError as error:
-            raise Gone(f"cannot connect: {error}") from error
+            raise ConnectionGone(f"cannot connect: {error}") from error
         connect = pb.BaseCommand(type=_T.CONNECT)
         connect.connect.client_version = client_version
         connect.connect.protocol_version = 21
@@ -87,12 +87,12 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost.set()
-        error = Gone("the connection ended")
+        error = ConnectionGone("the connection ended")
         waiting: list[asyncio.Future[Any]] = [*self._requests.values(), self.connected]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # nobody need wait for it
+                future.exception()  # no caller needs to wait for it
         self._requests.clear()
 
     # Speaking
@@ -106,9 +106,10 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
     async def ask(self, command: pb.BaseCommand, body: Any) -> pb.BaseCommand:
-        """`body` is the submessage of the command. Refused: the broker's ERROR, with its code. Gone."""
+        """`body` is the submessage of the command. Raises Refused with the code of the broker's ERROR, or
+        ConnectionGone."""
         if self.lost.is_set():
-            raise Gone("the connection ended")
+            raise ConnectionGone("the connection ended")
         self._ids += 1
         body.request_id = self._ids
         future: asyncio.Future[pb.BaseCommand] = asyncio.get_running_loop().create_future()
@@ -212,7 +213,7 @@ class Wire(asyncio.Protocol):
         if kind == _T.PING:
             self.write(commands.PONG)
         elif kind == _T.CONNECTED:
-            if not self.connected.done():  # nobody waits for it any more: it was too late
+            if not self.connected.done():  # no caller waits for it any more: it was too late
                 self.connected.set_result(command.connected)
         elif kind in _REPLIES:
             request_id = getattr(command, _REPLIES[kind]).request_id
@@ -250,11 +251,12 @@ def with_entry(command: pb.BaseCommand, entry: bytes) -> bytes:
 
 
 def payloads(entry: bytes) -> list[bytes]:
-    """The messages of an uncompressed entry, one or a batch. Corrupt: the broker handed out what it should not."""
+    """The messages of an uncompressed entry, one or a batch. Raises Corrupt if the broker delivered an invalid
+    entry."""
     opened = message.open_entry(entry)
     if not opened.is_batch:
         return [opened.payload]
     return [payload for _, payload in message.split_batch(opened.payload, opened.metadata.num_messages_in_batch)]
 
 
-__all__ = ["Gone", "MagnetarError", "Place", "Wire", "payloads", "with_entry"]
+__all__ = ["ConnectionGone", "FrameConnection", "MagnetarError", "Place", "payloads", "with_entry"]

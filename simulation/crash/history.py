@@ -79,7 +79,7 @@ class History:
             known.setdefault(message, Sent()).attempts += 1
 
     def receipt(self, topic: str, messages: list[Message], ledger: int, entry: int) -> None:
-        """`ledger` -1: the broker has had it already, and does not say where."""
+        """`ledger` -1: the broker already had the message, and does not name its position."""
         for index, message in enumerate(messages):
             sent = self.sent[topic][message]
             sent.receipts += 1
@@ -112,19 +112,19 @@ class History:
         self.before.pop(name, None)
 
     def deleting(self, topic: str) -> None:
-        """From here on the topic may be gone: nothing is promised of what it holds."""
+        """From here on the topic may be deleted: nothing is promised about its messages."""
         for sent in self.sent.get(topic, {}).values():
             sent.receipts = 0
         for name in [name for name in self.subscriptions if name[0] == topic]:
             self.unsubscribed(*name)
 
     def deleted(self, topic: str) -> None:
-        """The broker said so: what it held must not be seen again."""
+        """The broker confirmed the deletion: its messages must not be seen again."""
         for message in self.sent.get(topic, {}):
             self.buried.setdefault((topic, message), len(self.deliveries))
 
     def next_life(self) -> None:
-        """The broker is gone; another will come. What it owes to each subscription is fixed here."""
+        """Ends a run of the broker. What it owes to each subscription is fixed here."""
         self.before = {name: self.owed(*name) for name in self.subscriptions}
         self.life += 1
         self._began[self.life] = len(self.deliveries)
@@ -147,5 +147,5 @@ class History:
         }
 
     def log(self, topic: str) -> list[tuple[Place, bytes]]:
-        """Every place of a topic that anybody was ever shown, in order."""
+        """Every position of a topic that a client has seen, in order."""
         return sorted({(delivery.place, delivery.payload) for delivery in self.deliveries if delivery.topic == topic})

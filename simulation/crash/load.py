@@ -1,8 +1,8 @@
-"""A recorded load: the same clients doing the same things at the same virtual times, whatever the seed of the disk.
+"""A recorded load: the same clients do the same things at the same virtual times, for every seed of the disk.
 
-Five topics: one kept whole, one with deduplication, one by keys, one that is trimmed as it is read, one that is deleted
-and made again. Ledgers, cursor snapshots and journal segments roll several times in it. `Cast` outlives the broker:
-after a crash its players come back, send again what has no receipt, and read what they are owed.
+It has five topics: one retains everything, one has deduplication, one has keys, one is trimmed while it is read, one is
+deleted and created again. Ledgers, cursor snapshots and journal segments roll over several times. `LoadClients`
+survives the broker: after a crash its clients come back, send again what has no receipt, and read what they are owed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from magnetar.base.names import namespace_name, topic_name
 from magnetar.policy.policies import Policies
 from magnetar.topic.topic import Topic
 from simulation.crash.frame_clients import (
-    Manner,
+    AckPolicy,
     Publisher,
     Subscriber,
-    bits,
-    each,
-    never,
-    some,
-    upto,
+    ack_batch_indexes,
+    ack_cumulatively,
+    ack_each,
+    ack_nothing,
+    ack_some,
 )
 from simulation.crash.history import History
-from simulation.crash.single_broker import Life
+from simulation.crash.single_broker import BrokerRun
 
 KEPT = "persistent://public/kept/plain"
 ONCE = "persistent://public/once/exact"
@@ -46,7 +46,7 @@ SETTLE_S = 60.0  # of virtual time for receipts: a broker that is well needs non
 REST_S = 8.0  # longer than a flush, a housekeeping round and a failover together
 
 
-class Cast:
+class LoadClients:
     def __init__(self) -> None:
         self.history = History()
         self.history.once.add(ONCE)
@@ -57,22 +57,22 @@ class Cast:
         for topic, names in ((KEPT, "pq"), (ONCE, "rs"), (KEYED, "k"), (BRIEF, "b"), (DOOMED, "d")):
             padding = 0 if topic in WHOLE else PADDING_BYTES
             self.publishers += [Publisher(self.history, topic, name, self._next(), padding=padding) for name in names]
-        self._subscribe(KEPT, "all", "Exclusive", upto)
-        self._subscribe(KEPT, "part", "Shared", some)
-        self._subscribe(KEPT, "bits", "Shared", bits)
-        self._subscribe(ONCE, "over", "Failover", upto)
-        self._subscribe(ONCE, "over", "Failover", upto)
-        self._subscribe(ONCE, "bits", "Shared", bits)
-        self._subscribe(KEYED, "keys", "Key_Shared", each)
-        self._subscribe(KEYED, "keys", "Key_Shared", each)
-        self._subscribe(BRIEF, "eat", "Exclusive", each)
-        self._subscribe(DOOMED, "last", "Shared", some)
+        self._subscribe(KEPT, "all", "Exclusive", ack_cumulatively)
+        self._subscribe(KEPT, "part", "Shared", ack_some)
+        self._subscribe(KEPT, "bits", "Shared", ack_batch_indexes)
+        self._subscribe(ONCE, "over", "Failover", ack_cumulatively)
+        self._subscribe(ONCE, "over", "Failover", ack_cumulatively)
+        self._subscribe(ONCE, "bits", "Shared", ack_batch_indexes)
+        self._subscribe(KEYED, "keys", "Key_Shared", ack_each)
+        self._subscribe(KEYED, "keys", "Key_Shared", ack_each)
+        self._subscribe(BRIEF, "eat", "Exclusive", ack_each)
+        self._subscribe(DOOMED, "last", "Shared", ack_some)
 
     def _next(self) -> int:
         self._ids += 1
         return self._ids
 
-    def _subscribe(self, topic: str, subscription: str, kind: str, manner: Manner) -> None:
+    def _subscribe(self, topic: str, subscription: str, kind: str, manner: AckPolicy) -> None:
         self.subscribers.append(Subscriber(self.history, topic, subscription, self._next(), kind=kind, manner=manner))
 
     def of(self, topic: str) -> list[Publisher]:
@@ -80,7 +80,7 @@ class Cast:
 
     # The load
 
-    async def play(self, life: Life) -> None:
+    async def play(self, life: BrokerRun) -> None:
         await prepare(life)
         await self._enter(life)
         for step in range(STEPS):
@@ -107,15 +107,15 @@ class Cast:
         await life.rest(1.0)
         self.finished = True
 
-    async def _enter(self, life: Life) -> None:
+    async def _enter(self, life: BrokerRun) -> None:
         wires = [await life.connect() for _ in range(3)]
         for place, subscriber in enumerate(self.subscribers):
             await subscriber.attach(wires[place % 3])
         for place, publisher in enumerate(self.publishers):
             await publisher.attach(wires[place % 3] if place != 2 else await life.connect())
 
-    async def _reattach_some(self, life: Life) -> None:
-        """A consumer leaves for good and comes back; a producer's connection breaks and it sends again."""
+    async def _reattach_some(self, life: BrokerRun) -> None:
+        """A consumer leaves and comes back as a new one; a producer's connection breaks and it sends again."""
         leaving = self.subscribers[1]
         await leaving.leave()
         await leaving.attach(await life.connect())
@@ -125,7 +125,7 @@ class Cast:
         publisher.hang_up()
         await publisher.attach(wire)
 
-    async def _delete_doomed(self, life: Life) -> None:
+    async def _delete_doomed(self, life: BrokerRun) -> None:
         publisher, subscriber = self.of(DOOMED)[0], self.subscribers[-1]
         await publisher.settled()
         publisher.detach()
@@ -139,11 +139,11 @@ class Cast:
 
     # After it
 
-    async def judge(self, life: Life) -> None:
-        """The next life: everybody comes back, takes what is owed, and goes on working."""
+    async def judge(self, life: BrokerRun) -> None:
+        """The next run: all clients come back, receive what they are owed, and go on working."""
         await prepare(life)
         for subscriber in self.subscribers:
-            subscriber.manner = each
+            subscriber.manner = ack_each
         await self._enter(life)
         logs = await self._read_logs(life)
         await life.rest(REST_S)
@@ -157,23 +157,23 @@ class Cast:
         for log in logs:
             log.detach()
 
-    async def part(self, life: Life) -> None:
-        """Everybody leaves in order: from here on all acknowledgements are durable, and nothing comes again."""
+    async def part(self, life: BrokerRun) -> None:
+        """All clients leave in order: from here on all acknowledgements are durable, and nothing comes again."""
         for subscriber in self.subscribers:
             await subscriber.leave()
         for publisher in self.publishers:
             publisher.detach()
 
-    async def nothing_left(self, life: Life) -> None:
+    async def nothing_left(self, life: BrokerRun) -> None:
         for subscriber in self.subscribers:
-            subscriber.manner = never
+            subscriber.manner = ack_nothing
         await self._enter(life)
         await life.rest(REST_S)
 
-    async def _read_logs(self, life: Life) -> list[Subscriber]:
+    async def _read_logs(self, life: BrokerRun) -> list[Subscriber]:
         logs = []
         for topic in WHOLE:
-            log = Subscriber(self.history, topic, "log", self._next(), kind="Exclusive", manner=never)
+            log = Subscriber(self.history, topic, "log", self._next(), kind="Exclusive", manner=ack_nothing)
             await log.attach(await life.connect(), durable=False, start=(-1, -1))
             logs.append(log)
         return logs
@@ -186,7 +186,7 @@ class Cast:
         return [problem for publisher in self.publishers for problem in publisher.problems]
 
 
-async def prepare(life: Life) -> None:
+async def prepare(life: BrokerRun) -> None:
     for name, document in (
         ("public/kept", {"retention_policies": _FOREVER}),
         ("public/once", {"retention_policies": _FOREVER, "deduplicationEnabled": True}),
@@ -201,8 +201,8 @@ async def prepare(life: Life) -> None:
 _FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 
 
-def _shorten(life: Life) -> None:
-    """Let the snapshot ledgers of cursors roll within the load: their bound is far beyond it."""
+def _shorten(life: BrokerRun) -> None:
+    """Makes the snapshot ledgers of cursors roll over within the load: their real bound is far beyond it."""
     for topic in life.node.topics.loaded.values():
         if isinstance(topic, Topic):
             for subscription in topic.subscriptions:

@@ -1,8 +1,8 @@
-"""The rules for the recorded load, each a function from its history to findings. Which invariant of protocol.md 4b it
-is stands beside it.
+"""The rules for the recorded load: each function returns findings from its history, and names its invariant of
+protocol.md 4b.
 
-`everything` is the whole list for a history that is at rest: every subscription was drained in the present life.
-`while_running` leaves out what needs rest.
+`check_at_rest` applies all rules to a history at rest: every subscription was drained in the present run.
+`check_running` leaves out the rules that need rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simulation.crash.history import (
 Rule = Callable[[History], Iterator[str]]
 
 
-def invented(history: History) -> Iterator[str]:
+def never_sent(history: History) -> Iterator[str]:
     """Invariant 2: nothing is delivered that was never sent."""
     for delivery in history.deliveries:
         try:
@@ -31,8 +31,8 @@ def invented(history: History) -> Iterator[str]:
             yield f"{_at(delivery)} was delivered and never sent"
 
 
-def two_stories(history: History) -> Iterator[str]:
-    """Invariant 6: a place holds one message for ever, whoever reads it in whichever life, and receipts tell it."""
+def contradictions(history: History) -> Iterator[str]:
+    """Invariant 6: a position holds the same message in every delivery, in every run, and in its receipt."""
     held: dict[tuple[str, Place], bytes] = {}
     for topic, known in history.sent.items():
         for message, sent in known.items():
@@ -46,7 +46,7 @@ def two_stories(history: History) -> Iterator[str]:
             yield f"{_at(delivery)} was {before!r} before"
 
 
-def repeated(history: History) -> Iterator[str]:
+def duplicates(history: History) -> Iterator[str]:
     """Invariant 3: a message has as many places as it was sent times at most; one with deduplication."""
     for topic, known in history.sent.items():
         places: dict[Message, set[Place]] = {}
@@ -76,7 +76,7 @@ def out_of_order(history: History) -> Iterator[str]:
             newest[message.producer] = message.number
 
 
-def delivered_backwards(history: History) -> Iterator[str]:
+def delivered_out_of_order(history: History) -> Iterator[str]:
     """Invariant 4: a single consumer gets entries in their order; with Key_Shared each key's come in their order."""
     newest: dict[tuple[object, ...], Place] = {}
     for delivery in history.deliveries:
@@ -100,37 +100,45 @@ def missing(history: History) -> Iterator[str]:
                 yield f"{topic} {subscription}: {message.payload!r} at {sent.places} was never delivered"
 
 
-def skipped(history: History) -> Iterator[str]:
-    """Invariant 9: what was owed to a subscription when the last life ended came again in this one."""
+def not_redelivered(history: History) -> Iterator[str]:
+    """Invariant 9: what a subscription was owed at the end of the last run came again in this one."""
     for name, owed in history.before.items():
         for message in sorted(owed - history.got(*name, life=history.life)):
             yield f"{name[0]} {name[1]}: {message.payload!r} was not acknowledged and did not come again"
 
 
-def come_back(history: History) -> Iterator[str]:
-    """An acknowledgement that the broker said was durable holds: the message does not come in a later life."""
+def redelivered_after_ack(history: History) -> Iterator[str]:
+    """An acknowledgement that the broker called durable is final: the message does not come in a later run."""
     for delivery in history.deliveries:
         forgotten = history.forgotten.get((delivery.topic, delivery.subscription), {})
         if delivery.life > forgotten.get(parse(delivery.payload), delivery.life):
             yield f"{_at(delivery)} was acknowledged for good and came again"
 
 
-def undead(history: History) -> Iterator[str]:
+def delivered_after_deletion(history: History) -> Iterator[str]:
     """Invariant 13: what was deleted with its topic is not seen again."""
     for number, delivery in enumerate(history.deliveries):
         if number >= history.buried.get((delivery.topic, parse(delivery.payload)), number + 1):
             yield f"{_at(delivery)} was deleted with its topic"
 
 
-WHILE_RUNNING: list[Rule] = [invented, two_stories, repeated, out_of_order, delivered_backwards, come_back, undead]
-AT_REST: list[Rule] = [missing, skipped]
+WHILE_RUNNING: list[Rule] = [
+    never_sent,
+    contradictions,
+    duplicates,
+    out_of_order,
+    delivered_out_of_order,
+    redelivered_after_ack,
+    delivered_after_deletion,
+]
+AT_REST: list[Rule] = [missing, not_redelivered]
 
 
-def while_running(history: History) -> list[str]:
+def check_running(history: History) -> list[str]:
     return _findings(history, WHILE_RUNNING)
 
 
-def everything(history: History) -> list[str]:
+def check_at_rest(history: History) -> list[str]:
     return _findings(history, WHILE_RUNNING + AT_REST)
 
 

@@ -1,8 +1,9 @@
-"""One machine with a whole broker on it: the real node on a disk that forgets, a store in memory and a virtual clock.
+"""One machine with a whole broker on it: the real node, a disk that loses unsynced writes, a store in memory, a virtual
+clock.
 
-A life is one start of the broker until its story ends, or until the power goes at a chosen call; then the next life
-finds what the disk kept. Everything a client saw up to the cut is in the history, and nothing after it. What the node
-reports as its own failure (a task or a request that broke) in a life without a cut is a finding.
+A run is one start of the broker. It ends with its scenario, or with a power cut at a chosen call; then the next run
+starts on the rest of the disk. The history has everything that clients saw before the cut, and nothing after it. An
+internal failure that the node reports (a broken task or request) in a run without a cut is a finding.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.settings import Settings
-from simulation.crash.frame_connection import Wire
-from simulation.environment.disk import Crashed, ForgetfulFiles
+from simulation.crash.frame_connection import FrameConnection
+from simulation.environment.disk import PowerLoss, SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.environment.loop import VirtualLoop
 from simulation.environment.network import Network
-from simulation.environment.power import Power, PoweredStore
+from simulation.environment.power import PoweredStore, PowerSwitch
 from simulation.stores.metadata import MemoryStore
 
 T = TypeVar("T")
 PORT = 6650
 SEGMENT_BYTES = 8 * 1024  # a few dozen entries: the journal rolls, frees and copies inside a short story
 
-Story = Callable[["Life"], Awaitable[None]]
+Scenario = Callable[["BrokerRun"], Awaitable[None]]
 
 
-class MortalRuntime(InlineRuntime):
-    """A crash inside a lane takes the machine with it: its caller never hears of it."""
+class CrashingRuntime(InlineRuntime):
+    """A crash inside a worker thread takes the machine with it: the caller never gets the result."""
 
-    def __init__(self, files: ForgetfulFiles, seed: int, power: Power) -> None:
+    def __init__(self, files: SimulatedFiles, seed: int, power: PowerSwitch) -> None:
         super().__init__(files, seed)
         self._power = power
 
@@ -42,7 +43,7 @@ class MortalRuntime(InlineRuntime):
         def watched() -> T:
             try:
                 return work()
-            except Crashed:
+            except PowerLoss:
                 self._power.out.set()
                 raise
 
@@ -50,16 +51,16 @@ class MortalRuntime(InlineRuntime):
         return asyncio.get_running_loop().create_future() if self._power.out.is_set() else made
 
 
-class Life:
-    """What a story is told in."""
+class BrokerRun:
+    """The arguments of a scenario: the running node and its time."""
 
     def __init__(self, node: Node, number: int) -> None:
         self.node = node
         self.number = number
-        self.wires: list[Wire] = []
+        self.wires: list[FrameConnection] = []
 
-    async def connect(self) -> Wire:
-        wire = await Wire.open("memory", PORT)
+    async def connect(self) -> FrameConnection:
+        wire = await FrameConnection.open("memory", PORT)
         self.wires.append(wire)
         return wire
 
@@ -68,20 +69,20 @@ class Life:
         await asyncio.sleep(seconds)
 
 
-class World:
-    """`ledgers` and `metadata` may wrap the engines: that is how a test injects one that lies."""
+class SingleBrokerWorld:
+    """`ledgers` and `metadata` may wrap the engines, so that a test can inject a broken one."""
 
     def __init__(
         self,
         seed: int = 0,
         *,
-        files: ForgetfulFiles | None = None,
+        files: SimulatedFiles | None = None,
         settings: dict[str, str] | None = None,
         ledgers: Callable[[LocalLedgers], LedgerStore] | None = None,
         metadata: Callable[[MetadataStore], MetadataStore] | None = None,
     ) -> None:
         self.seed = seed
-        self.files = ForgetfulFiles(seed) if files is None else files
+        self.files = SimulatedFiles(seed) if files is None else files
         self.store = MemoryStore()
         self.settings = settings or {}
         self.lives = 0
@@ -92,8 +93,8 @@ class World:
         self._metadata = metadata
         self._now = 1.0
 
-    def live(self, story: Story, *, cut_at: int | None = None) -> bool:
-        """One life. Returns whether it came to its end and stopped cleanly; otherwise the power went."""
+    def live(self, story: Scenario, *, cut_at: int | None = None) -> bool:
+        """One run. Returns whether it reached its end and stopped cleanly; otherwise the power went."""
         self.lives += 1
         loop = VirtualLoop(self._now)
         network = Network(loop)
@@ -108,18 +109,18 @@ class World:
             loop.close()
 
     def restart(self) -> None:
-        """Between two lives: another process on the same machine. Faults of the disk are mended."""
+        """Between two runs: another process on the same machine. Faults of the disk are repaired."""
         self.files.fail_sync_at = self.files.full_after = None
         self.store = self.store.reopen()
 
     def lose_power(self) -> None:
-        """Between two lives: the disk keeps what it likes of what was not synced."""
+        """Between two runs: the disk keeps a random part of what was not synced."""
         self.files = self.files.crash()
         self.store = self.store.reopen()
 
-    async def _run(self, loop: VirtualLoop, network: Network, story: Story, cut_at: int | None) -> bool:
-        power = Power(cut_at)
-        runtime = MortalRuntime(self.files, self.seed + self.lives, power)
+    async def _run(self, loop: VirtualLoop, network: Network, story: Scenario, cut_at: int | None) -> bool:
+        power = PowerSwitch(cut_at)
+        runtime = CrashingRuntime(self.files, self.seed + self.lives, power)
         loop.set_exception_handler(lambda _, context: self._failed(power, context))
         owner = loop.create_task(self._live(runtime, power, story))
         out = loop.create_task(power.out.wait())
@@ -132,7 +133,7 @@ class World:
         owner.result()
         return True
 
-    async def _live(self, runtime: MortalRuntime, power: Power, story: Story) -> None:
+    async def _live(self, runtime: CrashingRuntime, power: PowerSwitch, story: Scenario) -> None:
         store: MetadataStore = PoweredStore(self.store, power)
         if self._metadata is not None:
             store = self._metadata(store)
@@ -142,7 +143,7 @@ class World:
         local.journal.on_failure.append(node.fail)
         await node.start("memory", PORT, host_shown="memory")
         await node.serve(1)
-        await _told(story(Life(node, self.lives)), node)
+        await _told(story(BrokerRun(node, self.lives)), node)
         await node.stop()
         self.node_failure = node.failure
         self._broken(node)
@@ -152,13 +153,13 @@ class World:
             if counter.value:
                 self.failures.append(f"life {self.lives}: {counter.value} of {counter!r}")
 
-    def _failed(self, power: Power, context: dict[str, Any]) -> None:
+    def _failed(self, power: PowerSwitch, context: dict[str, Any]) -> None:
         if not power.out.is_set():
             self.failures.append(f"life {self.lives}: {context.get('message')}: {context.get('exception')!r}")
 
 
 async def _told(story: Awaitable[None], node: Node) -> None:
-    """Until the story ends, or the node gives up: then whoever is in the story is left in the middle of it."""
+    """Runs until the scenario ends or the node gives up; then the scenario is abandoned where it stands."""
     told = asyncio.ensure_future(story)
     stopping = asyncio.ensure_future(node.stopping.wait())
     await asyncio.wait([told, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +172,7 @@ async def _told(story: Awaitable[None], node: Node) -> None:
 
 
 def _bury(loop: VirtualLoop, network: Network) -> None:
-    """Nobody in a dead machine does anything more: cancel, and look away from what that breaks."""
+    """Cancels all tasks of a dead machine, and ignores the errors of that."""
     network.stop()
     loop.set_exception_handler(lambda _, __: None)
     for _ in range(100):

@@ -1,25 +1,25 @@
-"""A disk in memory that forgets: what a real one may do to files between a crash and the next start.
+"""A disk in memory that loses unsynced writes, as a real one may between a crash and the next start.
 
-Every file has what is durable and a list of changes since its last sync; every directory has its durable names and a
-list of creations, renames and removals since its last sync. `crash()` draws from the seed which of those happened: a
-change may be there, be missing, or be there in some of its 512-byte sectors only (with `flips`, with wrong bits in
-them); names may have changed or not, each for itself. What was synced is there, always. A directory that was made may
-be gone again, with what is in it, until the directory above it or one of its own files' names was synced.
+Every file has durable bytes and a list of changes since its last sync; every directory has durable names and a list of
+creations, renames and removals since its last sync. `crash()` draws from the seed which of those happened: a change may
+be present, missing, or present in some of its 512-byte sectors only (with `flips`, with wrong bits in them). Each
+change of a name may have happened or not. Synced changes are always present. A new directory may disappear, with its
+content, until the directory above it or one of its own files' names was synced.
 
 Faults are set on the object, counted in calls that change something (`calls`):
 
-    crash_at=k      the k-th call happens as a change that was not synced, then it and every later call raise Crashed
-    tear_next=n     the n-th write from now on that is longer than a sector is cut: its first sectors are on the disk,
-                    the others are not, and the machine is gone; 0: none
-    fail_sync_at=k  the k-th datasync raises StorageFailed; by chance some of what it should have made durable is, and
-                    no later sync will help the rest, though it can still be read: the page cache thinks it is clean
-    fail_syncs=n    so do the next n syncs, of files and of directories, from whenever it is set (FOR_GOOD: all)
-    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done; None: there is
-                    room again. What is written over what is there needs none
-    slow=f          every call costs f times as much: `cost_s` is what the calls since it was last asked cost
+    crash_at=k      the k-th call happens as an unsynced change, then it and every later call raise PowerLoss
+    tear_next=n     the n-th write from now on that is longer than a sector is torn: its first sectors are on the disk,
+                    the others are not, and the machine has no power; 0: none
+    fail_sync_at=k  the k-th datasync raises StorageFailed; a random part of its changes is durable, and no later sync
+                    makes the rest durable, though it can still be read: the page cache takes it for clean
+    fail_syncs=n    the next n syncs fail likewise, of files and of directories (PERMANENTLY: all)
+    full_after=n    all files together may not grow past n bytes: StorageFull, with part of the write done; None: no
+                    limit. Overwriting needs no space
+    slow=f          every call costs f times as much: `cost_s` is the cost of the calls since its last read
 
-`counts` says how often each fault was met, over all lives of the disk. Reads are never short but at the end of a file:
-the contract forbids it. Nothing here waits or starts a thread; one instance is used by one world.
+`counts` has how often each fault happened, over all runs of the disk. Reads are short only at the end of a file: the
+contract forbids other short reads. Nothing here waits or starts a thread; one instance belongs to one world.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
 from magnetar.runtime.files import Buffer
 from simulation.environment.inodes import (
     SECTOR_BYTES,
-    Change,
+    DirectoryChange,
+    FileChange,
     Inode,
-    Rename,
-    survivors,
+    surviving_content,
 )
 
-ENDLESS = 1 << 50
-FOR_GOOD = 1 << 50  # `fail_syncs`: until it is set to 0
+UNLIMITED_BYTES = 1 << 50
+PERMANENTLY = 1 << 50  # `fail_syncs`: until it is set to 0
 WRITE_S, SYNC_S, BYTE_S = 20e-6, 200e-6, 1e-9  # of an ordinary disk: a call, a sync, a byte written
 
 
-class Crashed(BaseException):
-    """The machine is gone: no code of ours may catch this and go on."""
+class PowerLoss(BaseException):
+    """The machine has no power: the product's code may not catch this and continue."""
 
 
-class ForgetfulFile:
-    def __init__(self, files: ForgetfulFiles, path: str, inode: Inode) -> None:
+class SimulatedFile:
+    def __init__(self, files: SimulatedFiles, path: str, inode: Inode) -> None:
         self.path = path
         self._files = files
         self._inode = inode
@@ -60,7 +60,7 @@ class ForgetfulFile:
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
         data = b"".join(buffers)
         room = self._files.room(self._inode, offset + len(data))
-        self._files.change(self._inode, Change(offset, data if room is None else data[: max(0, room - offset)]))
+        self._files.change(self._inode, FileChange(offset, data if room is None else data[: max(0, room - offset)]))
         if room is not None:
             self._files.counts["writes cut short for want of room"] += 1
             raise StorageFull(f"cannot write {self.path}: no space left; free space on that file system")
@@ -78,16 +78,16 @@ class ForgetfulFile:
             if self._files.room(self._inode, size) is not None:
                 self._files.counts["allocations refused for want of room"] += 1
                 raise StorageFull(f"cannot allocate {self.path}: no space left; free space on that file system")
-            self._files.change(self._inode, Change(0, b"", size))
+            self._files.change(self._inode, FileChange(0, b"", size))
 
     def truncate(self, size: int) -> None:
-        self._files.change(self._inode, Change(0, b"", size))
+        self._files.change(self._inode, FileChange(0, b"", size))
 
     def close(self) -> None:
         pass
 
 
-class ForgetfulLock:
+class SimulatedLock:
     def __init__(self, held: dict[str, str], path: str) -> None:
         self._held = held
         self._path = path
@@ -96,8 +96,8 @@ class ForgetfulLock:
         self._held.pop(self._path, None)
 
 
-class ForgetfulFiles:
-    """The Files that forgets. See the module for what it does to whom."""
+class SimulatedFiles:
+    """The `Files` of a simulated machine. The docstring of the module describes its faults."""
 
     def __init__(
         self,
@@ -124,14 +124,14 @@ class ForgetfulFiles:
         self._seed = seed
         self._names: dict[str, Inode] = {}
         self._durable: dict[str, Inode] = {}
-        self._renames: list[Rename] = []
+        self._renames: list[DirectoryChange] = []
         self._directories: dict[str, bool] = {}  # whether it would survive a crash
         self._held: dict[str, str] = {}
 
     # What only tests do
 
-    def crash(self) -> ForgetfulFiles:
-        """The files as the next start may find them; this object is dead afterwards. Faults are not inherited."""
+    def crash(self) -> SimulatedFiles:
+        """The files that the next start finds; this object is dead afterwards. Faults are not inherited."""
         self.crashed = True
         chance = random.Random(f"{self._seed}:{self.calls}")
         names = dict(self._durable)
@@ -140,21 +140,23 @@ class ForgetfulFiles:
                 rename.apply(names)
             else:
                 self.counts["names forgotten"] += 1
-        after = ForgetfulFiles(chance.getrandbits(32), flips=self.flips)
+        after = SimulatedFiles(chance.getrandbits(32), flips=self.flips)
         after.counts = self.counts
         self.counts["crashes"] += 1
         after._directories = kept = self._kept_directories()
         names = {path: inode for path, inode in names.items() if _exists(_parent(path), kept, self._directories)}
         contents = {
-            inode: survivors(inode, chance, self.counts, flips=self.flips) for inode in dict.fromkeys(names.values())
+            inode: surviving_content(inode, chance, self.counts, flips=self.flips)
+            for inode in dict.fromkeys(names.values())
         }
         for path, inode in names.items():
             after._names[path] = after._durable[path] = contents[inode]
         return after
 
     def _kept_directories(self) -> dict[str, bool]:
-        """One that was never synced is there or not, and then nothing below it is. Those above a durable name are: who
-        synced that name has synced its directory, and file systems write its own name with it."""
+        """A directory that was never synced exists or not; if not, nothing below it exists. Directories above a durable
+        name exist: a sync of that name has synced its directory, and file systems write the directory's own name with
+        it."""
         chance = random.Random(f"{self._seed}:{self.calls}:directories")
         needed: set[str] = set()
         for path in self._durable:
@@ -171,16 +173,16 @@ class ForgetfulFiles:
         return kept
 
     def cost_s(self) -> float:
-        """What the calls since the last question would have cost on this disk, slowness included."""
+        """The cost of the calls since the last read of this property, with the disk's slowness."""
         cost_s, self._cost_s = self._cost_s, 0.0
         return cost_s
 
     def kill(self) -> None:
-        """The process is gone and the machine is not: nothing is forgotten, and its locks are free."""
+        """The process ends and the machine runs on: nothing is lost, and the locks are free."""
         self._held.clear()
 
     def damage(self, path: str, offset: int, data: bytes) -> None:
-        """Overwrite durable bytes behind everybody's back, as a failing disk does."""
+        """Overwrites durable bytes unnoticed, as a failing disk does."""
         for content in (self._names[path].current, self._names[path].durable):
             content[offset : offset + len(data)] = data
 
@@ -189,25 +191,25 @@ class ForgetfulFiles:
 
     # The contract
 
-    def open(self, path: str, *, create: bool = False) -> ForgetfulFile:
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         self.alive()
         inode = self._names.get(path)
         if inode is None:
             if not create:
                 raise NotFound(f"no such file: {path}", path=path)
             inode = Inode()
-            self._rename(Rename(inode, None, path))
-        return ForgetfulFile(self, path, inode)
+            self._rename(DirectoryChange(inode, None, path))
+        return SimulatedFile(self, path, inode)
 
     def exists(self, path: str) -> bool:
         self.alive()
         return path in self._names or path in self._directories
 
     def rename(self, old: str, new: str) -> None:
-        self._rename(Rename(self._find(old), old, new))
+        self._rename(DirectoryChange(self._find(old), old, new))
 
     def remove(self, path: str) -> None:
-        self._rename(Rename(self._find(path), path, None))
+        self._rename(DirectoryChange(self._find(path), path, None))
 
     def mkdir(self, directory: str) -> None:
         self.alive()
@@ -236,25 +238,25 @@ class ForgetfulFiles:
 
     def free(self, directory: str) -> int:
         self.alive()
-        return ENDLESS if self.full_after is None else max(0, self.full_after - self.used())
+        return UNLIMITED_BYTES if self.full_after is None else max(0, self.full_after - self.used())
 
     def capacity(self, directory: str) -> int:
         self.alive()
-        return ENDLESS if self.full_after is None else self.full_after
+        return UNLIMITED_BYTES if self.full_after is None else self.full_after
 
-    def lock(self, path: str, holder: str) -> ForgetfulLock:
+    def lock(self, path: str, holder: str) -> SimulatedLock:
         self.alive()
         other = self._held.get(path)
         if other is not None:
             raise Conflict(f"{path} is locked by {other}: stop that process or choose another directory", holder=other)
         self._held[path] = holder
-        return ForgetfulLock(self._held, path)
+        return SimulatedLock(self._held, path)
 
     # Used by the files
 
     def alive(self) -> None:
         if self.crashed:
-            raise Crashed("the machine crashed")
+            raise PowerLoss("the machine crashed")
 
     def room(self, inode: Inode, size: int) -> int | None:
         """None if the file may grow to this size, otherwise the size up to which it may."""
@@ -264,7 +266,7 @@ class ForgetfulFiles:
             return None
         return len(inode.current) + max(0, self.full_after - self.used())
 
-    def change(self, inode: Inode, change: Change) -> None:
+    def change(self, inode: Inode, change: FileChange) -> None:
         if self.tear_next and len(change.data) > SECTOR_BYTES:
             self.tear_next -= 1
             if not self.tear_next:
@@ -274,14 +276,14 @@ class ForgetfulFiles:
         self._cost_s += (WRITE_S + BYTE_S * len(change.data)) * self.slow
         self._count()
 
-    def _tear(self, inode: Inode, change: Change) -> None:
+    def _tear(self, inode: Inode, change: FileChange) -> None:
         first = SECTOR_BYTES - change.offset % SECTOR_BYTES
         ends = range(first, len(change.data), SECTOR_BYTES)
         cut = random.Random(f"{self._seed}:{self.calls}:tear").choice(ends)
-        Change(change.offset, change.data[:cut]).apply(inode.durable)
+        FileChange(change.offset, change.data[:cut]).apply(inode.durable)
         self.counts["writes torn"] += 1
         self.crashed = True
-        raise Crashed(f"crashed inside a write at {change.offset}")
+        raise PowerLoss(f"crashed inside a write at {change.offset}")
 
     def sync(self, inode: Inode, path: str) -> None:
         self._count()
@@ -290,7 +292,7 @@ class ForgetfulFiles:
         if self.syncs == self.fail_sync_at or self.fail_syncs > 0:
             self.fail_syncs = max(0, self.fail_syncs - 1)
             self.counts["syncs failed"] += 1
-            inode.durable = survivors(
+            inode.durable = surviving_content(
                 inode, random.Random(f"{self._seed}:{self.calls}"), self.counts, flips=self.flips
             ).durable
             inode.changes.clear()
@@ -299,7 +301,7 @@ class ForgetfulFiles:
             change.apply(inode.durable)
         inode.changes.clear()
 
-    def _rename(self, rename: Rename) -> None:
+    def _rename(self, rename: DirectoryChange) -> None:
         self.alive()
         rename.apply(self._names)
         self._renames.append(rename)
@@ -311,7 +313,7 @@ class ForgetfulFiles:
         self.calls += 1
         if self.calls == self.crash_at:
             self.crashed = True
-            raise Crashed(f"crashed at call {self.calls}")
+            raise PowerLoss(f"crashed at call {self.calls}")
 
     def _find(self, path: str) -> Inode:
         self.alive()
@@ -333,7 +335,7 @@ class ForgetfulFiles:
 
 
 def _exists(directory: str | None, there: dict[str, bool], known: dict[str, bool]) -> bool:
-    """Whether this directory and all above it are there; those that nobody made are taken for granted."""
+    """Whether this directory and all above it exist; directories that no call created count as existing."""
     while directory:
         if directory in known and directory not in there:
             return False

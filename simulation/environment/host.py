@@ -16,128 +16,132 @@ import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from simulation.environment.disk import Crashed, ForgetfulFiles
-from simulation.environment.incarnation import LIFE, Life, Work
+from simulation.environment.disk import PowerLoss, SimulatedFiles
+from simulation.environment.incarnation import INCARNATION, Incarnation, OrderedTask
 from simulation.environment.loop import VirtualLoop
 from simulation.environment.network import Network
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 from simulation.environment.runtime import SimulatedRuntime
 
-Marked = Callable[["Host", str, dict[str, object]], None]
-Main = Callable[[SimulatedRuntime], Awaitable[Any]]
+MarkListener = Callable[["Host", str, dict[str, object]], None]
+ProcessMain = Callable[[SimulatedRuntime], Awaitable[Any]]
 
 
 class Host:
-    """`files` makes its first disk from a seed; `marked` hears every mark of every life of it."""
+    """`files` makes its first disk from a seed; `on_mark` gets every mark of every incarnation of it."""
 
     def __init__(
         self,
         name: str,
         loop: VirtualLoop,
         network: Network,
-        streams: Streams,
-        files: Callable[[int], ForgetfulFiles] = ForgetfulFiles,
+        streams: RandomStreams,
+        files: Callable[[int], SimulatedFiles] = SimulatedFiles,
         *,
-        marked: Marked | None = None,
+        on_mark: MarkListener | None = None,
     ) -> None:
         self.name = name
         self.loop = loop
         self.network = network
         self.streams = streams
         self.files = files(streams.fork("faults", f"{name}/disk").getrandbits(32))
-        self.marked = marked
+        self.on_mark = on_mark
         self.slow_disk = 1.0  # a factor
-        self.ahead_s = 0.0  # of its wall clock
-        self.lives = 0
-        self.graves: list[Life] = []
-        self._life: Life | None = None
+        self.clock_offset_s = 0.0  # of its wall clock
+        self.starts = 0
+        self.dead_incarnations: list[Incarnation] = []
+        self._incarnation: Incarnation | None = None
         self._paused_until = 0.0
         network.join(name)
 
     @property
     def alive(self) -> bool:
-        return self._life is not None
+        return self._incarnation is not None
 
     @property
-    def life(self) -> Life | None:
-        return self._life
+    def incarnation(self) -> Incarnation | None:
+        return self._incarnation
 
-    def run(self, main: Main) -> asyncio.Task[Any]:
-        """Start a life. The task is its first; whoever awaits it waits for ever if the machine dies first."""
-        if self._life is not None:
+    def run(self, main: ProcessMain) -> asyncio.Task[Any]:
+        """Starts an incarnation. The task is its first; if the machine dies, that task never ends."""
+        if self._incarnation is not None:
             raise AssertionError(f"{self.name} is alive already")
-        self.lives += 1
-        self._life = life = Life(self.name, self.lives)
+        self.starts += 1
+        self._incarnation = incarnation = Incarnation(self.name, self.starts)
         self._paused_until = 0.0
         self.network.up(self.name)
         context = contextvars.copy_context()
-        context.run(LIFE.set, life)
-        self.loop.note(f"{life} begins")
+        context.run(INCARNATION.set, incarnation)
+        self.loop.note(f"{incarnation} begins")
         task: asyncio.Task[Any] = self.loop.create_task(
-            _first(main, SimulatedRuntime(self, life)), name=f"{life} main", context=context
+            _first(main, SimulatedRuntime(self, incarnation)), name=f"{incarnation} main", context=context
         )
-        life.remains.append(task)  # a task that waits for what nobody else holds is garbage
+        incarnation.remains.append(task)  # a task without any other reference would be garbage-collected
         task.add_done_callback(self._ended, context=self.loop.outside)
         return task
 
     def do(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Something else inside the present life, as a request from nowhere."""
+        """Runs something else inside the present incarnation, as a request from outside."""
         context = contextvars.copy_context()
-        context.run(LIFE.set, self._life)
+        context.run(INCARNATION.set, self._incarnation)
         task: asyncio.Task[Any] = self.loop.create_task(work, context=context)
         return task
 
     def crash(self) -> None:
         """The power goes. What was not synced may be gone."""
-        if self._life is not None:
-            self._die(self._life, power=True)
+        if self._incarnation is not None:
+            self._die(self._incarnation, power=True)
             self.files = self.files.crash()
 
     def kill(self) -> None:
         """The process is gone, between two of its steps; what it wrote is in the page cache."""
-        if self._life is not None:
-            self._die(self._life, power=False)
+        if self._incarnation is not None:
+            self._die(self._incarnation, power=False)
             self.files.kill()
 
     def pause(self, seconds: float) -> None:
-        """It stands still, and notices nothing: what should have happened meanwhile happens afterwards, in order."""
-        life = self._life
-        if life is None:
+        """Stops the process without its knowledge: what falls into the pause happens afterwards, in order."""
+        incarnation = self._incarnation
+        if incarnation is None:
             return
-        life.stopped = True
+        incarnation.stopped = True
         self._paused_until = max(self._paused_until, self.loop.time() + seconds)
-        self.loop.call_later(seconds, self._resume, life, context=self.loop.outside)
+        self.loop.call_later(seconds, self._resume, incarnation, context=self.loop.outside)
 
-    def jump(self, seconds: float) -> None:
-        """Its wall clock, forward or back."""
-        self.ahead_s += seconds
+    def jump_clock(self, seconds: float) -> None:
+        """Moves its wall clock forward or back."""
+        self.clock_offset_s += seconds
 
-    def _resume(self, life: Life) -> None:
-        if not life.dead and self.loop.time() >= self._paused_until:
-            self.loop.resume(life)
+    def _resume(self, incarnation: Incarnation) -> None:
+        if not incarnation.dead and self.loop.time() >= self._paused_until:
+            self.loop.resume(incarnation)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        life = getattr(task, "life", None)
-        if life is None or life.dead:
+        incarnation = getattr(task, "incarnation", None)
+        if incarnation is None or incarnation.dead:
             return
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, Crashed):
+        if isinstance(error, PowerLoss):
             self.crash()
             return
         if error is not None:
-            self.loop.call_exception_handler({"message": f"{life} ended", "exception": error})
+            self.loop.call_exception_handler({"message": f"{incarnation} ended", "exception": error})
         self.kill()
 
-    def _die(self, life: Life, *, power: bool) -> None:
-        self.loop.note(f"{life} {'loses power' if power else 'is killed'}")
-        life.dead = life.stopped = True
-        life.remains += life.waiting
-        life.waiting.clear()
-        life.remains += [task for task in asyncio.all_tasks(self.loop) if isinstance(task, Work) and task.life is life]
-        self.graves.append(life)
-        self._life = None
-        self.network.down(self.name, power=power, remains=life.remains)
+    def _die(self, incarnation: Incarnation, *, power: bool) -> None:
+        self.loop.note(f"{incarnation} {'loses power' if power else 'is killed'}")
+        incarnation.dead = incarnation.stopped = True
+        incarnation.remains += incarnation.waiting
+        incarnation.waiting.clear()
+        incarnation.remains += [
+            task
+            for task in asyncio.all_tasks(self.loop)
+            if isinstance(task, OrderedTask) and task.incarnation is incarnation
+        ]
+        self.dead_incarnations.append(incarnation)
+        self._incarnation = None
+        self.network.down(self.name, power=power, remains=incarnation.remains)
 
 
-async def _first(main: Main, runtime: SimulatedRuntime) -> Any:
+async def _first(main: ProcessMain, runtime: SimulatedRuntime) -> Any:
     return await main(runtime)

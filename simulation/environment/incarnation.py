@@ -1,8 +1,8 @@
-"""What runs in a virtual loop: calls, futures and tasks, and the life of a machine that they belong to.
+"""Callbacks, futures and tasks of a virtual loop, and the incarnation of a machine that they belong to.
 
-A `Life` is one run of one machine, held in a context variable, so that whatever is made inside belongs to it without
-anybody saying so. Futures and tasks hash by their number, and so a set of them has one order in every run. None of it
-runs anything: that is the loop's.
+An `Incarnation` is one run of one machine. A context variable holds it, so that everything made inside belongs to it
+implicitly. Futures and tasks hash by their number, so a set of them has one order in every run. Nothing here runs
+anything: the loop does.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from simulation.environment.loop import VirtualLoop
 
 
-BURIALS_MAX = 100  # a coroutine that waits again while it is closed is closed again, so often
+CLOSE_TRIES_MAX = 100  # a coroutine that waits again while it is closed is closed again, so often
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that nobody caught."""
+class UncaughtError:
+    """An exception that no code caught."""
 
     at_s: float
     message: str
@@ -33,10 +33,9 @@ class Failure:
         return f"{self.at_s:.6f} {self.message}: {self.exception!r}"
 
 
-class Life:
-    """One run of one machine. `stopped`: its calls are kept in `waiting`; `dead`: they are kept in `remains` for ever,
-    so that no object of the dead is freed, and finishes something, in the middle of the world.
-    """
+class Incarnation:
+    """One run of one machine. `stopped`: its callbacks are kept in `waiting`. `dead`: they are kept in `remains` until
+    the end of the world, so that no object of it is freed, and finishes something, in the middle of the world."""
 
     __slots__ = ("dead", "host", "number", "remains", "stopped", "waiting")
 
@@ -45,23 +44,23 @@ class Life:
         self.number = number
         self.stopped = False
         self.dead = False
-        self.waiting: deque[Call] = deque()
+        self.waiting: deque[ScheduledCall] = deque()
         self.remains: list[object] = []
 
-    def keep(self, call: Call) -> None:
+    def keep(self, call: ScheduledCall) -> None:
         (self.remains if self.dead else self.waiting).append(call)
 
     def __repr__(self) -> str:
         return f"{self.host}/{self.number}"
 
 
-LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
+INCARNATION: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("life", default=None)
 
 
-class Call(asyncio.TimerHandle):
-    """One callback, now or at a time."""
+class ScheduledCall(asyncio.TimerHandle):
+    """One callback, immediate or at a time."""
 
-    __slots__ = ("args", "at", "callback", "context", "gone", "life", "loop")
+    __slots__ = ("args", "at", "callback", "context", "gone", "incarnation", "loop")
 
     def __init__(
         self, loop: VirtualLoop, at: float, callback: Callable[..., object], args: Any, context: contextvars.Context
@@ -71,7 +70,7 @@ class Call(asyncio.TimerHandle):
         self.callback = callback
         self.args = args
         self.context = context
-        self.life = context.get(LIFE)
+        self.incarnation = context.get(INCARNATION)
         self.gone = False
 
     def cancel(self) -> None:
@@ -97,7 +96,7 @@ class Call(asyncio.TimerHandle):
         return self is other
 
 
-class Promise(asyncio.Future[Any]):
+class OrderedFuture(asyncio.Future[Any]):
     """A future that hashes by its number."""
 
     def __init__(self, *, loop: VirtualLoop) -> None:
@@ -108,22 +107,22 @@ class Promise(asyncio.Future[Any]):
         return self._hash
 
 
-class Work(asyncio.Task[Any]):
-    """A task that hashes by its number and knows its life."""
+class OrderedTask(asyncio.Task[Any]):
+    """A task that hashes by its number and knows its incarnation."""
 
     def __init__(self, work: Any, *, loop: VirtualLoop, name: str | None, context: contextvars.Context | None) -> None:
         self.number = loop.next_number()  # before the task is made: making it puts it into a set
         self._hash = loop.hash_of(self.number)
-        self.life = LIFE.get() if context is None else context.get(LIFE)
+        self.incarnation = INCARNATION.get() if context is None else context.get(INCARNATION)
         super().__init__(work, loop=loop, name=name or f"task-{self.number}", context=context)
 
     def __hash__(self) -> int:
         return self._hash
 
 
-def close(coroutine: Any) -> None:
-    """End a coroutine where it stands, without a loop; what that breaks, nobody hears."""
-    for _ in range(BURIALS_MAX):
+def close_coroutine(coroutine: Any) -> None:
+    """Ends a coroutine where it stands, without a loop, and ignores its errors."""
+    for _ in range(CLOSE_TRIES_MAX):
         try:
             coroutine.close()
         except RuntimeError:
@@ -133,8 +132,8 @@ def close(coroutine: Any) -> None:
         return
 
 
-def place(coroutine: Any) -> str:
-    """The innermost line of ours: following what each coroutine awaits."""
+def innermost_frame(coroutine: Any) -> str:
+    """The innermost line of our code, found by following the awaited coroutines."""
     while (inner := getattr(coroutine, "cr_await", None)) is not None and hasattr(inner, "cr_frame"):
         coroutine = inner
     frame = getattr(coroutine, "cr_frame", None)

@@ -1,8 +1,8 @@
 """A small runtime for unit and crash tests: the real loop, no threads, files of the test's choosing.
 
-`offload` runs the work at once, on the loop, and completes its future with `call_soon`, so a test is one thread and the
-same every time, while callers still see what the contract promises: never a result inside the call. Time is the loop's
-own; chance comes from the seed. It trusts its caller to be inside a running loop.
+`offload` does the work immediately, on the loop, and completes its future with `call_soon`. So a test has one thread
+and is the same every time, while callers still see the contract: never a result inside the call. Time is the loop's
+own; randomness comes from the seed. It assumes that its caller is inside a running loop.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class InlineRuntime:
         self.marked: list[tuple[str, dict[str, object]]] = []
         self._seed = seed
         self._rngs: dict[str, random.Random] = {}
-        self.ahead_s = 0.0  # of the wall clock: a test sets it wrong
+        self.clock_offset_s = 0.0  # of the wall clock: a test sets it wrong
 
     def wall(self) -> int:
-        return EPOCH_MS + int((self.monotonic() + self.ahead_s) * 1000)
+        return EPOCH_MS + int((self.monotonic() + self.clock_offset_s) * 1000)
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
@@ -54,7 +54,7 @@ class InlineRuntime:
         future: asyncio.Future[T] = loop.create_future()
         try:
             result = work()
-        except BaseException as error:  # whatever it was belongs to whoever awaits, as on a real lane
+        except BaseException as error:  # any error belongs to the awaiting caller, as on a real thread
             loop.call_soon(_fail, future, error)
         else:
             loop.call_soon(_succeed, future, result)

@@ -1,5 +1,5 @@
-"""What a disk in memory has of a file and of its names: what is durable, and every change since; and what a crash may
-leave of them. Changes nothing by itself: `disk` says when.
+"""The content of a file and the names of a directory on a disk in memory: the durable state, every change since, and
+what a crash may leave. It changes nothing by itself: `disk` decides when.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 SECTOR_BYTES = 512  # the unit a disk writes whole
 
 
-class Change:
+class FileChange:
     """One unsynced change of a file: bytes at an offset, or a new length."""
 
     __slots__ = ("data", "offset", "size")
@@ -34,10 +34,10 @@ class Inode:
     def __init__(self, content: bytes = b"") -> None:
         self.durable = bytearray(content)
         self.current = bytearray(content)
-        self.changes: list[Change] = []
+        self.changes: list[FileChange] = []
 
 
-class Rename:
+class DirectoryChange:
     """One unsynced change of a directory: `old` None is a creation, `new` None a removal."""
 
     __slots__ = ("inode", "new", "old")
@@ -54,7 +54,7 @@ class Rename:
             names[self.new] = self.inode
 
 
-def survivors(inode: Inode, chance: random.Random, counts: Counter[str], *, flips: bool) -> Inode:
+def surviving_content(inode: Inode, chance: random.Random, counts: Counter[str], *, flips: bool) -> Inode:
     """What a crash leaves of a file. One draw says how bad this crash was to it, so that clean cases occur too."""
     content = bytearray(inode.durable)
     kept = chance.choice((0.0, 0.5, 0.9, 1.0))
@@ -77,7 +77,7 @@ def survivors(inode: Inode, chance: random.Random, counts: Counter[str], *, flip
             if flips and data and chance.random() < 0.1:
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
                 counts["bits flipped"] += 1
-            Change(low, bytes(data)).apply(content)
+            FileChange(low, bytes(data)).apply(content)
         if there < len(starts):
             counts["writes torn" if there else "writes forgotten"] += 1
     return Inode(bytes(content))

@@ -1,10 +1,11 @@
-"""The fence around a simulated run: whoever of ours reaches for real time, chance, threads or sockets is told so.
+"""Isolates a simulated run: calls of the product for real time, randomness, threads or sockets raise an error.
 
-Inside `fence(loop)` the functions of `time`, `random`, `uuid`, `os.urandom`, threads and sockets look at their caller.
-Modules of `magnetar` get `Forbidden`; libraries (logging) get virtual time and chance from the seed, and no thread or
-socket where anything of ours is behind the call. The garbage collector stands still meanwhile, so that nothing is
-finished at a moment the seed did not choose, and collects at the end, which brings up errors that nobody retrieved; a
-loop is best closed inside, so that its remains are collected too.
+Inside `isolated(loop)` the functions of `time`, `random`, `uuid`, `os.urandom`, threads and sockets look at their
+caller. Modules of `magnetar` get `ForbiddenCall`. Libraries (logging) get virtual time and randomness from the seed,
+and no thread or socket if the product is behind the call. The garbage collector is off, so that it finishes nothing at
+a moment that the seed did not choose. It collects at the end, which brings up errors that no code retrieved. Close a
+loop inside, so that its remains are collected too.
+
 It cannot see names that were imported out of those modules before, nor `datetime.now`: the tidy tests do.
 """
 
@@ -25,13 +26,13 @@ from typing import Any
 from unittest.mock import patch
 
 from simulation.environment.inline_runtime import EPOCH_MS
-from simulation.environment.loop import Forbidden, VirtualLoop
+from simulation.environment.loop import ForbiddenCall, VirtualLoop
 
 CLOCKS = ("time", "monotonic", "perf_counter")
 
 
 @contextlib.contextmanager
-def fence(loop: VirtualLoop, seed: int = 0) -> Iterator[None]:
+def isolated(loop: VirtualLoop, seed: int = 0) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module, name, instead in _patches(loop, random.Random(f"{seed}:libraries")):
             stack.enter_context(patch.object(module, name, instead))
@@ -69,24 +70,24 @@ def _patches(loop: VirtualLoop, chance: random.Random) -> Iterator[tuple[Any, st
 
 
 def _near(what: str, instead: Callable[..., Any]) -> Callable[..., Any]:
-    """Forbidden to a caller of ours."""
+    """Forbidden if the direct caller is the product."""
 
     def watched(*args: Any, **more: Any) -> Any:
         if _ours(sys._getframe(1)):
-            raise Forbidden(f"{what} in {sys._getframe(1).f_globals['__name__']}: ask the Runtime")
+            raise ForbiddenCall(f"{what} in {sys._getframe(1).f_globals['__name__']}: ask the Runtime")
         return instead(*args, **more)
 
     return watched
 
 
 def _far(what: str, instead: Callable[..., Any]) -> Callable[..., Any]:
-    """Forbidden wherever a caller of ours is behind it."""
+    """Forbidden if the product is anywhere in the call stack."""
 
     def watched(*args: Any, **more: Any) -> Any:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if _ours(frame):
-                raise Forbidden(f"{what}, asked for by {frame.f_globals['__name__']}: ask the Runtime")
+                raise ForbiddenCall(f"{what}, asked for by {frame.f_globals['__name__']}: ask the Runtime")
             frame = frame.f_back
         return instead(*args, **more)
 

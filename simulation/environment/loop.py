@@ -1,13 +1,14 @@
-"""An event loop on a virtual clock: a world of one thread that never waits for real and is the same in every run.
+"""An event loop on a virtual clock: it has one thread, never waits in real time, and is the same in every run.
 
-What is ready runs first in, first out; the clock moves only when nothing is ready, to the next timer. Nothing ready and
-no timer is `Stuck`, and so is a clock past its limit, or a world that spins without time passing: the error names who
-waits. Timers of one instant ring in the order they were made. What nobody caught is kept in `errors`. Connections come
-from the `Network` that was given to it; threads, real sockets, signals and processes are refused.
+Ready callbacks run first in, first out. The clock moves only when nothing is ready, to the next timer. If nothing is
+ready and no timer is set, the loop raises `NoProgress`; so it does if the clock passes its limit, or if callbacks run
+without the clock moving. The error names the waiting tasks. Timers of one instant fire in the order of their creation.
+Uncaught errors are kept in `errors`. Connections come from the given `Network`; threads, real sockets, signals and
+processes are refused.
 
-Everything made inside a `Life` (a run of one machine, see `host`) inherits it through its context, so that a machine
-can be stopped between any two of its steps. Tasks and futures are numbered and hash by their number: sets of them, as
-TaskGroup and `asyncio.wait` keep, are then in one order in every run of a seed, and in another in the next seed.
+Everything made inside an `Incarnation` (a run of one machine, see `host`) inherits it through its context, so that a
+machine can be stopped between any two of its steps. Tasks and futures hash by their number: sets of them, as TaskGroup
+and `asyncio.wait` keep, have one order in every run of a seed, and another order in the next seed.
 """
 
 from __future__ import annotations
@@ -25,40 +26,40 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from simulation.environment.incarnation import (
-    LIFE,
-    Call,
-    Failure,
-    Life,
-    Promise,
-    Work,
-    close,
-    place,
+    INCARNATION,
+    Incarnation,
+    OrderedFuture,
+    OrderedTask,
+    ScheduledCall,
+    UncaughtError,
+    close_coroutine,
+    innermost_frame,
 )
 
 if TYPE_CHECKING:
-    Shape = asyncio.SelectorEventLoop  # has every method, for whoever is typed against a loop
+    Shape = asyncio.SelectorEventLoop  # has every method, for callers typed against a loop
 else:
     Shape = asyncio.AbstractEventLoop
 
-Context = dict[str, Any]
-Handler = Callable[[asyncio.AbstractEventLoop, Context], object]
+ErrorContext = dict[str, Any]
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, ErrorContext], object]
 
-LIFE_S_MAX = 3_600.0  # of virtual time: timers that repeat would let a world that hangs live for ever
-SPIN_CALLS_MAX = 1_000_000  # without the clock moving: somebody waits by asking again and again
-TIMERS_SWEPT_MIN = 1_000  # cancelled ones stay where they are until so many would be swept at once
+LIFE_S_MAX = 3_600.0  # of virtual time: repeated timers would keep a hanging world alive
+SPIN_CALLS_MAX = 1_000_000  # without the clock moving: a task polls
+TIMERS_SWEPT_MIN = 1_000  # cancelled timers stay until this number can be swept together
 HASH_BITS = 60
 
 
-class Stuck(AssertionError):
-    """Nothing is ready and no timer is set: whoever waits, waits for ever."""
+class NoProgress(AssertionError):
+    """Nothing is ready and no timer is set: the waiting tasks would wait without end."""
 
 
-class Forbidden(AssertionError):
-    """Somebody reached out of the world: for a thread, a real socket, a real clock, real chance."""
+class ForbiddenCall(AssertionError):
+    """Code of the world called for a thread, a real socket, a real clock or real randomness."""
 
 
-class Sockets(Protocol):
-    """What a loop has of a network (`network`)."""
+class SocketFactory(Protocol):
+    """The part of a network that a loop needs (`network`)."""
 
     async def create_server(
         self, factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int | None, *, start_serving: bool
@@ -70,9 +71,8 @@ class Sockets(Protocol):
 
 
 class VirtualLoop(Shape):
-    """`hostile`, where given, draws an order of task wake-ups inside each turn: more than asyncio promises to allow, so
-    what it breaks need not be a bug. `seed` only varies the order of sets of tasks.
-    """
+    """`hostile` draws an order of task wake-ups inside each iteration. It allows more than asyncio promises, so a
+    failure under it need not be a bug. `seed` only varies the order of sets of tasks."""
 
     def __init__(
         self,
@@ -83,24 +83,24 @@ class VirtualLoop(Shape):
         hostile: random.Random | None = None,
         spin_calls_max: int = SPIN_CALLS_MAX,
     ) -> None:
-        self.network: Sockets | None = None
-        self.errors: list[Failure] = []
+        self.network: SocketFactory | None = None
+        self.errors: list[UncaughtError] = []
         self.calls = 0
         self.cancelled_timers = 0
         self.outside = contextvars.Context()  # of no life: what the world itself does
         self.notes: list[str] | None = None  # set to [] to keep every note, for comparing two runs that differ
         self._now = start_s
         self._until = start_s + limit_s
-        self._ready: deque[Call] = deque()
-        self._timers: list[tuple[float, int, Call]] = []
+        self._ready: deque[ScheduledCall] = deque()
+        self._timers: list[tuple[float, int, ScheduledCall]] = []
         self._made = 0  # timers
         self._numbers = 0  # tasks and futures
         self._spread = random.Random(f"{seed}:sets").getrandbits(HASH_BITS) | 1
         self._hostile = hostile
         self._still_since = 0
         self._spin_calls_max = spin_calls_max
-        self._handler: Handler | None = None
-        self._running = self._stopping = self._closed = self._buried = False
+        self._handler: ExceptionHandler | None = None
+        self._running = self._stopping = self._closed = self._all_closed = False
         self._trace = hashlib.blake2b(digest_size=16)
         self._generators: dict[int, tuple[weakref.ref[Any], contextvars.Context]] = {}
 
@@ -111,20 +111,22 @@ class VirtualLoop(Shape):
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: contextvars.Context | None = None
-    ) -> Call:
-        call = Call(self, self._now, callback, args, contextvars.copy_context() if context is None else context)
+    ) -> ScheduledCall:
+        call = ScheduledCall(
+            self, self._now, callback, args, contextvars.copy_context() if context is None else context
+        )
         self._ready.append(call)
         return call
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None
-    ) -> Call:
+    ) -> ScheduledCall:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
-    ) -> Call:
-        call = Call(self, when, callback, args, contextvars.copy_context() if context is None else context)
+    ) -> ScheduledCall:
+        call = ScheduledCall(self, when, callback, args, contextvars.copy_context() if context is None else context)
         self._made += 1
         heapq.heappush(self._timers, (when, self._made, call))
         return call
@@ -138,7 +140,7 @@ class VirtualLoop(Shape):
             self.run_forever()
         except BaseException:
             if task.done() and not task.cancelled():
-                task.exception()  # whoever runs the loop hears of this error instead
+                task.exception()  # the caller of the loop gets this error instead
             raise
         finally:
             task.remove_done_callback(self._finished)
@@ -174,20 +176,20 @@ class VirtualLoop(Shape):
         if self._running:
             raise RuntimeError("a running loop cannot be closed")
         if not self._closed:
-            self.bury()
+            self.close_everything()
             self._closed = True
 
-    def bury(self) -> None:
-        """The end of the world: nothing runs any more; whoever was in the middle of something is closed silently."""
+    def close_everything(self) -> None:
+        """The end of the world: nothing runs any more, and unfinished coroutines are closed silently."""
         if not gc.isenabled():
-            gc.collect()  # inside a fence: first let errors that nobody retrieved be found
-        self._buried = True
+            gc.collect()  # inside isolation: first let errors that no code retrieved be found
+        self._all_closed = True
         asyncio._set_running_loop(self)
         try:
             done: set[asyncio.Task[Any]] = set()
             while left := [task for task in asyncio.all_tasks(self) if task not in done]:
-                for task in sorted(left, key=lambda one: one.number if isinstance(one, Work) else 0):
-                    close(task.get_coro())
+                for task in sorted(left, key=lambda one: one.number if isinstance(one, OrderedTask) else 0):
+                    close_coroutine(task.get_coro())
                     done.add(task)
         finally:
             asyncio._set_running_loop(None)
@@ -198,16 +200,16 @@ class VirtualLoop(Shape):
     # Tasks and futures
 
     def create_future(self) -> asyncio.Future[Any]:
-        return Promise(loop=self)
+        return OrderedFuture(loop=self)
 
     def create_task(self, work: Any, *, name: Any = None, context: contextvars.Context | None = None) -> Any:
         if self._closed:
             raise RuntimeError("the loop is closed")
-        return Work(work, loop=self, name=name, context=context)
+        return OrderedTask(work, loop=self, name=name, context=context)
 
     def set_task_factory(self, factory: Any) -> None:
         if factory is not None:
-            raise Forbidden("tasks of this loop are its own")
+            raise ForbiddenCall("tasks of this loop are its own")
 
     def get_task_factory(self) -> Any:
         return None
@@ -227,34 +229,34 @@ class VirtualLoop(Shape):
 
     def waiting(self) -> list[str]:
         """Every task that has not ended, of machines that are alive, with the line it waits at."""
-        tasks = [task for task in asyncio.all_tasks(self) if isinstance(task, Work)]
+        tasks = [task for task in asyncio.all_tasks(self) if isinstance(task, OrderedTask)]
         return [
-            f"{task.life or 'world'} {task.get_name()} at {place(task.get_coro())}"
+            f"{task.incarnation or 'world'} {task.get_name()} at {innermost_frame(task.get_coro())}"
             for task in sorted(tasks, key=lambda task: task.number)
-            if task.life is None or not task.life.dead
+            if task.incarnation is None or not task.incarnation.dead
         ]
 
-    def resume(self, life: Life) -> None:
-        """What waited goes before what came since, so that a stopped machine keeps its order."""
-        life.stopped = False
-        self._ready.extendleft(reversed(life.waiting))
-        life.waiting.clear()
+    def resume(self, incarnation: Incarnation) -> None:
+        """Older callbacks go before newer ones, so that a stopped machine keeps its order."""
+        incarnation.stopped = False
+        self._ready.extendleft(reversed(incarnation.waiting))
+        incarnation.waiting.clear()
 
     # Errors
 
-    def set_exception_handler(self, handler: Handler | None) -> None:
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
         self._handler = handler
 
     def get_exception_handler(self) -> Any:
         return self._handler
 
-    def default_exception_handler(self, context: Context) -> None:
-        self.errors.append(Failure(self._now, str(context.get("message")), context.get("exception")))
+    def default_exception_handler(self, context: ErrorContext) -> None:
+        self.errors.append(UncaughtError(self._now, str(context.get("message")), context.get("exception")))
 
-    def call_exception_handler(self, context: Context) -> None:
+    def call_exception_handler(self, context: ErrorContext) -> None:
         source = context.get("task") or context.get("future") or context.get("handle")
-        life = getattr(source, "life", None)
-        if self._buried or (life is not None and life.dead):
+        incarnation = getattr(source, "incarnation", None)
+        if self._all_closed or (incarnation is not None and incarnation.dead):
             return
         if self._handler is None:
             self.default_exception_handler(context)
@@ -299,9 +301,9 @@ class VirtualLoop(Shape):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass  # there is none
 
-    def _sockets(self) -> Sockets:
+    def _sockets(self) -> SocketFactory:
         if self.network is None:
-            raise Forbidden("this loop has no network")
+            raise ForbiddenCall("this loop has no network")
         return self.network
 
     # Turning
@@ -317,12 +319,12 @@ class VirtualLoop(Shape):
         if self._hostile is not None:
             self._permute(self._hostile)
         if self.calls - self._still_since > self._spin_calls_max:
-            raise Stuck(f"spins at {self._now} s: {'; '.join(self.waiting())}")
+            raise NoProgress(f"spins at {self._now} s: {'; '.join(self.waiting())}")
         for _ in range(len(ready)):
             call = ready.popleft()
-            life = call.life
-            if life is not None and life.stopped:
-                life.keep(call)
+            incarnation = call.incarnation
+            if incarnation is not None and incarnation.stopped:
+                incarnation.keep(call)
             elif not call.gone:
                 self.calls += 1
                 try:
@@ -331,26 +333,29 @@ class VirtualLoop(Shape):
                     raise
                 except BaseException as error:
                     self.call_exception_handler({"message": f"in {call!r}", "exception": error, "handle": call})
-        del call, life  # the traceback of a failure keeps this frame: it must not keep a task that failed alive too
+        del (
+            call,
+            incarnation,
+        )  # the traceback of a failure keeps this frame: it must not keep a task that failed alive too
 
     def _advance(self) -> None:
-        """To the next timer that somebody alive has set."""
+        """Moves the clock to the next timer of a living machine."""
         timers = self._timers
         while timers:
             when, _, call = timers[0]
-            life = call.life
-            if call.gone or (life is not None and life.dead):
+            incarnation = call.incarnation
+            if call.gone or (incarnation is not None and incarnation.dead):
                 heapq.heappop(timers)
-                if life is not None and life.dead:
-                    life.keep(call)
+                if incarnation is not None and incarnation.dead:
+                    incarnation.keep(call)
                 continue
             if when > self._until:
-                raise Stuck(f"only timers ring, at {self._now} s: {'; '.join(self.waiting())}")
+                raise NoProgress(f"only timers ring, at {self._now} s: {'; '.join(self.waiting())}")
             if when > self._now:
                 self._now = when
                 self._still_since = self.calls
             return
-        raise Stuck(f"nothing is ready and no timer is set, at {self._now} s: {'; '.join(self.waiting())}")
+        raise NoProgress(f"nothing is ready and no timer is set, at {self._now} s: {'; '.join(self.waiting())}")
 
     def _sweep(self) -> None:
         self._timers[:] = [entry for entry in self._timers if not entry[2].gone]
@@ -360,7 +365,9 @@ class VirtualLoop(Shape):
     def _permute(self, chance: random.Random) -> None:
         """Task steps change places among themselves; a task has one at a time."""
         ready = self._ready
-        places = [at for at, call in enumerate(ready) if isinstance(getattr(call.callback, "__self__", None), Work)]
+        places = [
+            at for at, call in enumerate(ready) if isinstance(getattr(call.callback, "__self__", None), OrderedTask)
+        ]
         if len(places) > 1:
             steps = [ready[at] for at in places]
             chance.shuffle(steps)
@@ -375,28 +382,28 @@ class VirtualLoop(Shape):
 
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         _, context = self._generators.pop(id(generator), (None, self.outside))
-        life = context.get(LIFE)
-        if life is not None and life.dead:
-            life.remains.append(generator)
-        elif not self._buried:
+        incarnation = context.get(INCARNATION)
+        if incarnation is not None and incarnation.dead:
+            incarnation.remains.append(generator)
+        elif not self._all_closed:
             self.call_soon(self._generator_closes, generator, context, context=context)
 
     def _generator_closes(self, generator: Any, context: contextvars.Context) -> None:
         self.create_task(generator.aclose(), context=context)
 
 
-async def rest(seconds: float) -> None:
+async def pass_time(seconds: float) -> None:
     """Virtual time passes."""
     await asyncio.sleep(seconds)
 
 
 def _refusal(name: str) -> Callable[..., Any]:
     def refuse(self: VirtualLoop, *args: object, **more: object) -> Any:
-        raise Forbidden(f"{name}: there are no threads, sockets, signals or processes in a simulated world")
+        raise ForbiddenCall(f"{name}: there are no threads, sockets, signals or processes in a simulated world")
 
     return refuse
 
 
-for _name in vars(asyncio.AbstractEventLoop):  # whatever a loop could do and this one does not
+for _name in vars(asyncio.AbstractEventLoop):  # methods of a loop that this one does not have
     if not _name.startswith("_") and _name not in vars(VirtualLoop):
         setattr(VirtualLoop, _name, _refusal(_name))

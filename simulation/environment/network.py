@@ -1,12 +1,12 @@
-"""The network between simulated machines: what TCP may do to bytes, and nothing that it may not.
+"""The network between simulated machines: what TCP may do to bytes, and nothing else.
 
-Inside a connection order is kept and no byte is lost while it lives; each write travels for a time of its own and is
-read in pieces cut anywhere. The transport has the surface that the product may use and no more. Which machine a caller
-is on comes from its life (`incarnation`); without one, everything is on one machine of no name.
+Inside a connection, order is kept and no byte is lost while the connection lives. Each write has a travel time of its
+own, and reads are cut anywhere. The transport has only the methods that the product may use. The incarnation of a
+caller (`incarnation`) determines its machine; without one, everything is on one machine without a name.
 
-Faults are methods: `cut` and `heal` (one way; what waited arrives, or the connection is reset), `hold` and `release`
-(what waited arrives), `lose` (both sides are told), `half_open` (one side is told), `down` and `up` (a machine, called
-by its host). Without streams the network is calm: no delay, whole reads, no fault by chance.
+Faults are methods: `cut` and `heal` (one direction; waiting bytes arrive, or the connection is reset), `hold` and
+`release` (waiting bytes arrive), `lose` (both sides are notified), `half_open` (one side is notified), `down` and `up`
+(a machine, called by its host). Without random streams the network is perfect: no delay, whole reads, no random faults.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulation.environment.incarnation import LIFE, Life
-from simulation.environment.transport import End, Fate, Signal
+from simulation.environment.incarnation import INCARNATION, Incarnation
+from simulation.environment.transport import Signal, SimulatedTransport, WriteOutcome
 
 if TYPE_CHECKING:
     from simulation.environment.loop import VirtualLoop
-    from simulation.environment.random_streams import Streams
+    from simulation.environment.random_streams import RandomStreams
 
 PORT_FIRST = 20_000
 LOOPBACK = (None, "", "localhost", "127.0.0.1", "0.0.0.0")
 KERNEL_BYTES = 64 * 1024  # written and not read, but no longer in the writer's own hands
 
-Factory = Callable[[], asyncio.BaseProtocol]
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """How a network behaves when nothing is broken. Change `Network.weather` at any time."""
+class NetworkConditions:
+    """The behaviour of a network without faults. `Network.conditions` may change at any time."""
 
     delay_s_min: float = 0.0002
     delay_s_max: float = 0.003
@@ -47,7 +47,7 @@ class Weather:
     kernel_bytes_max: int = KERNEL_BYTES
 
 
-class Link:
+class DirectedLink:
     """One direction between two machines."""
 
     __slots__ = ("cut", "held", "slow", "waiters")
@@ -64,16 +64,20 @@ class Link:
 
 
 class Network:
-    def __init__(self, loop: VirtualLoop, streams: Streams | None = None, weather: Weather | None = None) -> None:
+    def __init__(
+        self, loop: VirtualLoop, streams: RandomStreams | None = None, conditions: NetworkConditions | None = None
+    ) -> None:
         self.loop = loop
-        self.weather = weather or Weather()
+        self.conditions = conditions or NetworkConditions()
         self.calm = streams is None
         self.stopped = False
-        self.ends: dict[int, tuple[End, End]] = {}  # connections that somebody may still hear of, in order of making
+        self.ends: dict[
+            int, tuple[SimulatedTransport, SimulatedTransport]
+        ] = {}  # connections that may still be notified, in order of creation
         self._schedule = random.Random(0) if streams is None else streams.fork("schedule", "network")
         self._faults = random.Random(0) if streams is None else streams.fork("faults", "network")
-        self._links: dict[tuple[str, str], Link] = {}
-        self._listening: dict[tuple[str, int], Server] = {}
+        self._links: dict[tuple[str, str], DirectedLink] = {}
+        self._listening: dict[tuple[str, int], ListeningServer] = {}
         self._hosts: dict[str, bool] = {}  # by name, whether it is up
         self._dark: dict[str, bool] = {}  # by name, whether it has no power: not even a kernel answers
         self._returns: dict[str, list[asyncio.Future[None]]] = {}
@@ -83,17 +87,21 @@ class Network:
 
     # For the loop
 
-    async def create_server(self, factory: Factory, host: Any, port: int | None, *, start_serving: bool) -> Server:
+    async def create_server(
+        self, factory: ProtocolFactory, host: Any, port: int | None, *, start_serving: bool
+    ) -> ListeningServer:
         here = _here()
         number = port or self._port()
-        server = Server(self, here, number, factory)
+        server = ListeningServer(self, here, number, factory)
         if (here, number) in self._listening:
             raise OSError(errno.EADDRINUSE, f"address in use: {host}:{number}")
         if start_serving:
             await server.start_serving()
         return server
 
-    async def create_connection(self, factory: Factory, host: str, port: int) -> tuple[End, asyncio.BaseProtocol]:
+    async def create_connection(
+        self, factory: ProtocolFactory, host: str, port: int
+    ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
         here = _here()
         there = self._resolve(host, here)
         await self._packet(here, there)
@@ -113,7 +121,7 @@ class Network:
     # Faults, between machines by name
 
     def cut(self, a: str, b: str) -> None:
-        """Nothing goes from a to b any more."""
+        """Nothing travels from a to b any more."""
         self._link(a, b).cut = True
 
     def hold(self, a: str, b: str) -> None:
@@ -123,7 +131,7 @@ class Network:
         self._link(a, b).slow = factor
 
     def heal(self, a: str, b: str) -> None:
-        """What waited in the cut arrives, or its connection is reset: TCP may have given up meanwhile."""
+        """Bytes that waited in the cut arrive, or their connection is reset: TCP may have given up."""
         link = self._link(a, b)
         if not link.cut:
             return
@@ -145,20 +153,20 @@ class Network:
             self.release(a, b)
 
     def lose(self, a: str, b: str) -> None:
-        """Their connections are reset: both sides are told, what was under way is gone."""
+        """Resets their connections: both sides are notified, and bytes in flight are lost."""
         for one, other in self._between(a, b):
             self._sever(one, other)
 
     def half_open(self, told: str, other: str) -> None:
-        """One side is told; the other one notices when it writes, or by its own keep-alive."""
+        """Notifies one side; the other one notices when it writes, or by its own keep-alive."""
         for one, two in self._between(told, other):
             near, far = (one, two) if one.here == told else (two, one)
-            near.sever(Fate.SILENT)
-            far.sever(Fate.ON_WRITE)
+            near.sever(WriteOutcome.SILENT)
+            far.sever(WriteOutcome.ON_WRITE)
             self.reset(near)
 
     def down(self, name: str, *, power: bool, remains: list[object]) -> None:
-        """A machine died; its process alone, if not by `power`. What it had written arrives up to some byte."""
+        """A machine died; only its process, if not by `power`. Its written bytes arrive up to a random one."""
         self._hosts[name] = False
         self._dark[name] = power
         for key in [key for key in self._listening if key[0] == name]:
@@ -174,12 +182,12 @@ class Network:
                 self._orphan(mine, theirs, power)
 
     def up(self, name: str) -> None:
-        """A machine starts: it knows nothing of older connections, and says so to whoever still sends."""
+        """A machine starts: it does not know older connections, and resets those that still send."""
         self._hosts[name] = True
         for one, other in list(self.ends.values()):
             for end in (one, other):
-                if end.there == name and end.fate is Fate.SILENT and not end.lost:
-                    end.fate = Fate.ON_WRITE
+                if end.there == name and end.fate is WriteOutcome.SILENT and not end.lost:
+                    end.fate = WriteOutcome.ON_WRITE
                     if end.unread:
                         self.reset(end)
         for waiter in self._returns.pop(name, []):
@@ -190,7 +198,7 @@ class Network:
         self._hosts[name] = self._dark[name] = False
 
     def stop(self) -> None:
-        """The end of a world of one machine: no byte arrives any more, on either side, and nobody is told."""
+        """The end of a world of one machine: no byte arrives any more on either side, and no side is notified."""
         self.stopped = True
 
     # For the ends
@@ -198,9 +206,9 @@ class Network:
     def delay(self, a: str, b: str) -> float:
         if self.calm:
             return 0.0
-        weather, chance = self.weather, self._schedule
-        high = weather.late_s_max if chance.random() < weather.late_chance else weather.delay_s_max
-        return (weather.delay_s_min + (high - weather.delay_s_min) * chance.random()) * self._link(a, b).slow
+        conditions, chance = self.conditions, self._schedule
+        high = conditions.late_s_max if chance.random() < conditions.late_chance else conditions.delay_s_max
+        return (conditions.delay_s_min + (high - conditions.delay_s_min) * chance.random()) * self._link(a, b).slow
 
     def blocked(self, a: str, b: str) -> bool:
         link = self._links.get((a, b))
@@ -208,26 +216,26 @@ class Network:
 
     def cut_short(self, size: int) -> int:
         """How many of these bytes one read gets."""
-        if self.calm or size < 2 or self._schedule.random() >= self.weather.split_chance:
+        if self.calm or size < 2 or self._schedule.random() >= self.conditions.split_chance:
             return size
         return self._schedule.randrange(1, size)
 
     def toss(self) -> bool:
-        """Where TCP may do either. Calm: never the nasty one."""
+        """A random choice where TCP may do either. A perfect network never takes the harmful one."""
         return not self.calm and self._faults.random() < 0.5
 
-    def reset(self, end: End) -> None:
-        """A reset arrives there after a while, whatever becomes of the link."""
+    def reset(self, end: SimulatedTransport) -> None:
+        """A reset arrives there after a while, in any state of the link."""
         self.loop.call_later(self.delay(end.there, end.here), end.take, Signal.RESET, context=self.loop.outside)
 
-    def serves(self, server: Server) -> bool:
+    def serves(self, server: ListeningServer) -> bool:
         return self._listening.get((server.host, server.port)) is server
 
-    def listen(self, server: Server) -> None:
+    def listen(self, server: ListeningServer) -> None:
         if self._listening.setdefault((server.host, server.port), server) is not server:
             raise OSError(errno.EADDRINUSE, f"address in use: {server.port}")
 
-    def unlisten(self, server: Server) -> None:
+    def unlisten(self, server: ListeningServer) -> None:
         if self.serves(server):
             del self._listening[(server.host, server.port)]
 
@@ -244,7 +252,7 @@ class Network:
         return host
 
     async def _packet(self, a: str, b: str) -> None:
-        """Until something has gone from a to b; for ever through a cut."""
+        """Waits until a packet has travelled from a to b; through a cut it never does."""
         delay = self.delay(a, b)
         if delay:
             await asyncio.sleep(delay)
@@ -259,12 +267,12 @@ class Network:
         self._returns.setdefault(name, []).append(waiter)
         await waiter
 
-    def _connect(self, here: str, server: Server) -> End:
+    def _connect(self, here: str, server: ListeningServer) -> SimulatedTransport:
         self._made += 1
-        window = self._schedule.randint(self.weather.kernel_bytes_min, self.weather.kernel_bytes_max)
+        window = self._schedule.randint(self.conditions.kernel_bytes_min, self.conditions.kernel_bytes_max)
         shared = (self, self._made, KERNEL_BYTES if self.calm else window)
-        near = End(*shared, here, (server.host, server.port), contextvars.copy_context())
-        far = End(*shared, server.host, (here, self._port()), server.context)
+        near = SimulatedTransport(*shared, here, (server.host, server.port), contextvars.copy_context())
+        far = SimulatedTransport(*shared, server.host, (here, self._port()), server.context)
         near.peer, far.peer = far, near
         far.server = server
         self.ends[self._made] = (near, far)
@@ -275,13 +283,13 @@ class Network:
         self._ports += 1
         return self._ports
 
-    def _link(self, a: str, b: str) -> Link:
+    def _link(self, a: str, b: str) -> DirectedLink:
         found = self._links.get((a, b))
         if found is None:
-            found = self._links[(a, b)] = Link()
+            found = self._links[(a, b)] = DirectedLink()
         return found
 
-    def _between(self, a: str, b: str) -> list[tuple[End, End]]:
+    def _between(self, a: str, b: str) -> list[tuple[SimulatedTransport, SimulatedTransport]]:
         return [pair for pair in self.ends.values() if {pair[0].here, pair[1].here} == {a, b}]
 
     def _flow(self, a: str, b: str) -> None:
@@ -295,12 +303,12 @@ class Network:
         for waiter in waiters:
             _wake(waiter)
 
-    def _sever(self, one: End, other: End) -> None:
+    def _sever(self, one: SimulatedTransport, other: SimulatedTransport) -> None:
         for end in (one, other):
-            end.sever(Fate.SILENT)
+            end.sever(WriteOutcome.SILENT)
             self.reset(end)
 
-    def _orphan(self, mine: End, theirs: End, power: bool) -> None:
+    def _orphan(self, mine: SimulatedTransport, theirs: SimulatedTransport, power: bool) -> None:
         """What the other side of a dead machine's connection sees."""
         if theirs.lost:
             return
@@ -311,14 +319,14 @@ class Network:
                 mine.push(chance.choice((Signal.END, Signal.RESET)))  # its kernel closes for it, and answers what comes
             return
         theirs.drop_pipe()
-        theirs.fate = chance.choice((Fate.TOLD, Fate.ON_WRITE, Fate.SILENT))
-        if theirs.fate is Fate.TOLD:
-            theirs.fate = Fate.SILENT
+        theirs.fate = chance.choice((WriteOutcome.TOLD, WriteOutcome.ON_WRITE, WriteOutcome.SILENT))
+        if theirs.fate is WriteOutcome.TOLD:
+            theirs.fate = WriteOutcome.SILENT
             mine.push(Signal.RESET)
 
 
-class Server:
-    def __init__(self, network: Network, host: str, port: int, factory: Factory) -> None:
+class ListeningServer:
+    def __init__(self, network: Network, host: str, port: int, factory: ProtocolFactory) -> None:
         self.network = network
         self.host = host
         self.port = port
@@ -347,8 +355,8 @@ class Server:
 
 
 def _here() -> str:
-    life: Life | None = LIFE.get()
-    return "" if life is None else life.host
+    incarnation: Incarnation | None = INCARNATION.get()
+    return "" if incarnation is None else incarnation.host
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

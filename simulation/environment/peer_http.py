@@ -1,10 +1,9 @@
-"""HTTP between the brokers of a world, over its network: what carries calls from one broker to another.
+"""HTTP between the brokers of a world, over its network: it carries calls from one broker to another.
 
-The product's own carrier (`broker/peers/rpc.py`) runs unchanged, and so do the routes on the other side; only the two
-skins that meet sockets, httpx's transport and uvicorn, are replaced by the few lines here, with h11 between them. A
-request has a connection of its own. What may befall it is what the network does: it arrives late, waits in a cut, is
-reset before or after it was acted on; an answer that does not come in time is a timeout. Handlers that have begun go on
-when whoever asked has gone.
+The product's own peer client (`broker/peers/rpc.py`) and its routes run unchanged. This module replaces only the two
+layers at the sockets, httpx's transport and uvicorn, with h11 in between. Each request has a connection of its own. The
+network may delay it, hold it in a cut, or reset it before or after it took effect; an answer that is late is a timeout.
+A handler that has begun goes on when its caller has disconnected.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from magnetar.cluster import peers
 READ_BYTES = 64 * 1024
 
 
-class Carried:
-    """The carrier of a node that is made after it."""
+class SimulatedPeers:
+    """The peer transport of a node. It exists before the node and is connected to it afterwards."""
 
     def __init__(self) -> None:
         self._carrier: PeerRouter | None = None
 
     def serve(self, node: Node) -> None:
-        self._carrier = PeerRouter(node, PeerClient(node, Web()))
+        self._carrier = PeerRouter(node, PeerClient(node, HttpTransport()))
 
     async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
         assert self._carrier is not None
@@ -45,8 +44,8 @@ class Carried:
 # Asking
 
 
-class Web(httpx2.AsyncBaseTransport):
-    """The way from a host to any other one."""
+class HttpTransport(httpx2.AsyncBaseTransport):
+    """Carries requests from a host to any other one."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         limits = request.extensions.get("timeout", {})
@@ -67,13 +66,13 @@ class Web(httpx2.AsyncBaseTransport):
             asking.close()
 
 
-async def _connected(host: str, port: int) -> Asking:
-    _, protocol = await asyncio.get_running_loop().create_connection(Asking, host, port)
-    assert isinstance(protocol, Asking)
+async def _connected(host: str, port: int) -> ClientConnection:
+    _, protocol = await asyncio.get_running_loop().create_connection(ClientConnection, host, port)
+    assert isinstance(protocol, ClientConnection)
     return protocol
 
 
-class Asking(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One request and its answer."""
 
     def __init__(self) -> None:
@@ -141,13 +140,13 @@ class Asking(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if not self._answered.done():
             self._answered.set_exception(error)
-            self._answered.exception()  # whoever has gone does not ask
+            self._answered.exception()  # a disconnected caller does not ask
 
 
 # Answering
 
 
-class Answering(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One connection of the other side: a request, handled by a node's own routes, and its answer."""
 
     def __init__(self, node: Node, spawn: Callable[[Any], None]) -> None:
@@ -193,8 +192,8 @@ class Answering(asyncio.Protocol):
         self._transport.close()
 
 
-class WebServer:
-    """What listens on a broker's web port. Handlers under way are waited for when it closes."""
+class HttpServer:
+    """The listener on a broker's web port. `close` waits for running handlers."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -203,7 +202,7 @@ class WebServer:
 
     async def start(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Answering(self._node, self._spawn), host, port)
+        self._server = await loop.create_server(lambda: ServerConnection(self._node, self._spawn), host, port)
 
     def close(self) -> None:
         assert self._server is not None

@@ -1,8 +1,8 @@
-"""A power switch for crash tests: counts every effect on stores and, at the chosen one, stops the world.
+"""A power switch for crash tests: it counts every effect on stores and stops the world at the chosen one.
 
-Each effect passes the switch twice, before it happens and after it happened but before anybody hears of it; a test
-runs its story once to count the passes, then again for every pass. After the cut nothing answers any more: whoever
-waits, waits for ever, and the test reopens the stores from what they hold. `PoweredStore` is a metadata store behind
+Each effect passes the switch twice: before it happens, and after it happened but before any caller gets the result. A
+test runs its scenario once to count the passes, then again for every pass. After the cut nothing answers any more: all
+callers wait without end, and the test reopens the stores from their content. `PoweredStore` is a metadata store behind
 such a switch; `MemoryLedgers` takes one itself.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from magnetar.metadata.store import Event, MetadataStore, Node, Session, Stat, Unsubscribe
 
 
-class Power:
+class PowerSwitch:
     def __init__(self, cut_at: int | None = None) -> None:
         self.passes = 0
         self.cut_at = cut_at
@@ -34,7 +34,7 @@ class Power:
 
 
 class PoweredStore:
-    def __init__(self, store: MetadataStore, power: Power) -> None:
+    def __init__(self, store: MetadataStore, power: PowerSwitch) -> None:
         self.store = store
         self.power = power
         self.session_id = store.session_id

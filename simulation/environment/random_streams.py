@@ -1,8 +1,8 @@
-"""Chance of one world: three streams from one seed, and as many forks of them as anybody wants.
+"""The randomness of one world: three streams from one seed, and any number of forks of them.
 
-`schedule` decides when things happen, `faults` what breaks, `workload` what players do. A fork is derived by hashing
-the seed and its name, never by drawing, so a draw added in one place disturbs no other place. Names are the identity:
-two forks of one name are equal generators, and their owner is whoever made the name up.
+`schedule` decides when things happen, `faults` which faults happen, `workload` what clients do. A fork is derived by
+hashing the seed and its name, never by drawing, so that a draw added in one place disturbs no other place. Names are
+the identity: two forks of one name are equal generators, so each user chooses a name of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import random
 
 
-class Streams:
+class RandomStreams:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.schedule = self.fork("schedule", "")

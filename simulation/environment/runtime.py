@@ -1,8 +1,9 @@
-"""The Runtime of a simulated machine: virtual time, chance from the seed, lanes that take as long as a disk takes.
+"""The Runtime of a simulated machine: virtual time, randomness from the seed, threads with the speed of a disk.
 
 `offload` does the work in one step of its own, later than the call, and completes it later still, both after drawn
-delays; a lane does one thing at a time, lanes know nothing of each other. So a crash finds work that was not begun, or
-that was done and nobody heard of. A `Crashed` from the disk takes the machine with it. Time and tasks are the loop's.
+delays. A thread does one thing at a time; threads do not affect each other. So a crash finds work that was not begun,
+and finished work without a delivered result. A `PowerLoss` from the disk takes the machine with it. Time and tasks are
+the loop's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from magnetar.base.errors import Closed
 from magnetar.runtime.files import Files
 from magnetar.runtime.runtime import Owner
-from simulation.environment.disk import Crashed
-from simulation.environment.incarnation import Life
+from simulation.environment.disk import PowerLoss
+from simulation.environment.incarnation import Incarnation
 from simulation.environment.inline_runtime import EPOCH_MS
 
 if TYPE_CHECKING:
@@ -32,16 +33,16 @@ LATE_S_MAX = 0.2
 
 
 class SimulatedRuntime:
-    def __init__(self, host: Host, life: Life) -> None:
+    def __init__(self, host: Host, incarnation: Incarnation) -> None:
         self.host = host
-        self.life = life
+        self.incarnation = incarnation
         self.files: Files = host.files
         self._loop = host.loop
         self._rngs: dict[str, random.Random] = {}
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, SimulatedThread] = {}
 
     def wall(self) -> int:
-        return EPOCH_MS + round((self._loop.time() + self.host.ahead_s) * 1000)
+        return EPOCH_MS + round((self._loop.time() + self.host.clock_offset_s) * 1000)
 
     def monotonic(self) -> float:
         return self._loop.time()
@@ -49,7 +50,7 @@ class SimulatedRuntime:
     def rng(self, stream: str) -> random.Random:
         found = self._rngs.get(stream)
         if found is None:
-            found = self._rngs[stream] = self.host.streams.fork("schedule", f"{self.life}/{stream}")
+            found = self._rngs[stream] = self.host.streams.fork("schedule", f"{self.incarnation}/{stream}")
         return found
 
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -63,20 +64,20 @@ class SimulatedRuntime:
     def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
         found = self._lanes.get(lane)
         if found is None:
-            chance = self.host.streams.fork("schedule", f"{self.life}/lane/{lane}")
-            found = self._lanes[lane] = Lane(self.host, chance)
+            chance = self.host.streams.fork("schedule", f"{self.incarnation}/lane/{lane}")
+            found = self._lanes[lane] = SimulatedThread(self.host, chance)
         return found.run(work)
 
     def mark(self, name: str, **facts: object) -> None:
-        if self.host.marked is not None and not self.life.dead:
+        if self.host.on_mark is not None and not self.incarnation.dead:
             # What the world does about a mark is not of this life: it may end it.
-            self._loop.outside.copy().run(self.host.marked, self.host, name, facts)
-        if self.life.dead:
-            raise Crashed(f"{self.life} died at {name}")
+            self._loop.outside.copy().run(self.host.on_mark, self.host, name, facts)
+        if self.incarnation.dead:
+            raise PowerLoss(f"{self.incarnation} died at {name}")
 
 
-class Lane:
-    """One thread, as far as anybody can see."""
+class SimulatedThread:
+    """One thread, as its callers see it."""
 
     def __init__(self, host: Host, chance: random.Random) -> None:
         self._host = host
@@ -101,12 +102,12 @@ class Lane:
         error: BaseException | None = None
         try:
             result = work()
-        except Crashed:
+        except PowerLoss:
             self._host.crash()
             return
         except StopIteration as stop:  # a future refuses this one, as on a real lane
             error = RuntimeError(f"work raised {stop!r}")
-        except BaseException as raised:  # belongs to whoever awaits, as on a real lane
+        except BaseException as raised:  # belongs to the awaiting caller, as on a real thread
             error = raised
         self._host.loop.call_at(end, _complete, future, result, error)
 

@@ -1,10 +1,10 @@
 """One end of a simulated connection: a transport whose bytes travel, wait, and are read in pieces.
 
-Each end holds what it wrote that is still under way (`pipe`) and what arrived that its protocol has not read (`inbox`).
-What is not read on the other side beyond the kernel's share is in the writer's own buffer: it is what back-pressure
-counts, what `close` waits for and what `abort` throws away. Closing is as in asyncio: `close` sends all and ends,
-an end of file closes unless the protocol asks otherwise, bytes for a closed end are answered by a reset. A machine
-that is dead or stopped hears nothing, because everything told to a protocol is a call of its life.
+Each end holds its written bytes in flight (`pipe`) and the arrived bytes that its protocol has not read (`inbox`).
+Unread bytes beyond the kernel's buffer stay in the writer's own buffer, which back-pressure counts, `close` waits for
+and `abort` discards. Closing follows asyncio: `close` sends everything and then ends, an end of file closes unless the
+protocol keeps the connection, and bytes for a closed end are answered by a reset. A dead or stopped machine receives
+nothing, because every callback of a protocol belongs to its incarnation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from simulation.environment.incarnation import LIFE
+from simulation.environment.incarnation import INCARNATION
 
 if TYPE_CHECKING:
-    from simulation.environment.network import Network, Server
+    from simulation.environment.network import ListeningServer, Network
 
 HIGH_BYTES = 64 * 1024  # asyncio's own
 READ_BYTES_MAX = 256 * 1024  # asyncio's own
@@ -32,16 +32,16 @@ class Signal(Enum):
     RESET = auto()
 
 
-class Fate(Enum):
-    """What becomes of what this end writes, once the other end is gone."""
+class WriteOutcome(Enum):
+    """The fate of the bytes of this end, once the other end is gone."""
 
-    NONE = auto()  # it is there
+    NONE = auto()  # connected
     SILENT = auto()  # nothing is ever heard
     ON_WRITE = auto()  # a write is answered by a reset
-    TOLD = auto()  # a reset is on its way
+    TOLD = auto()  # a reset is in flight
 
 
-class End(asyncio.Transport):
+class SimulatedTransport(asyncio.Transport):
     def __init__(
         self,
         network: Network,
@@ -57,11 +57,11 @@ class End(asyncio.Transport):
         self.here = here
         self.there = peername[0]
         self.context = context
-        self.life = context.get(LIFE)
-        self.peer: End = self
+        self.incarnation = context.get(INCARNATION)
+        self.peer: SimulatedTransport = self
         self.protocol: Any = None
-        self.server: Server | None = None
-        self.fate = Fate.NONE
+        self.server: ListeningServer | None = None
+        self.fate = WriteOutcome.NONE
         self.lost = False
         self.unread = 0  # bytes written here that the other side has not read
         self.under_way = 0  # of these, those that have not arrived
@@ -98,17 +98,17 @@ class End(asyncio.Transport):
         return self._reading and not self._closing
 
     def write(self, data: Any) -> None:
-        if self._closing or not data or (self.life is not None and self.life.dead):
+        if self._closing or not data or (self.incarnation is not None and self.incarnation.dead):
             return
         if self._reset:
             self._fail()
             return
         data = bytes(data)
         self.unread += len(data)
-        if self.fate is Fate.NONE:
+        if self.fate is WriteOutcome.NONE:
             self.push(data)
-        elif self.fate is Fate.ON_WRITE:
-            self.fate = Fate.TOLD
+        elif self.fate is WriteOutcome.ON_WRITE:
+            self.fate = WriteOutcome.TOLD
             self.network.reset(self)
         if not self._paused and self.get_write_buffer_size() > self._high:
             self._paused = True
@@ -125,16 +125,16 @@ class End(asyncio.Transport):
         self._schedule()
 
     def close(self) -> None:
-        """Sends what was written; bytes that came and were not read make it a reset, as in every kernel."""
+        """Sends the written bytes. Unread incoming bytes turn the close into a reset, as in every kernel."""
         if self._closing:
             return
         self._closing = True
         self._farewell(Signal.RESET if self._unread_here() else Signal.END)
-        if not self.get_write_buffer_size() or self.fate is not Fate.NONE:
+        if not self.get_write_buffer_size() or self.fate is not WriteOutcome.NONE:
             self._end(None)
 
     def abort(self) -> None:
-        """Whatever is in the writer's own buffer is not sent."""
+        """Discards the bytes in the writer's own buffer."""
         if self.lost:
             return
         self.keep_head(self.under_way - self.get_write_buffer_size())
@@ -151,7 +151,7 @@ class End(asyncio.Transport):
         protocol.connection_made(self)
 
     def push(self, item: bytes | Signal) -> None:
-        """Onto the way, behind all that is on it."""
+        """Puts bytes behind all others in flight."""
         if self.network.calm and not self._pipe and not self.network.blocked(self.here, self.there):
             self.peer.take(item)
             return
@@ -162,13 +162,13 @@ class End(asyncio.Transport):
         self._arm()
 
     def kick(self) -> None:
-        """The way is free again."""
+        """Continues after a block."""
         self._arm()
         if self._paused or self._closing:
             self._drained(0)
 
-    def sever(self, fate: Fate) -> None:
-        """What was under way, and what arrived and was not read, is gone."""
+    def sever(self, fate: WriteOutcome) -> None:
+        """Drops bytes in flight and arrived bytes that are not read."""
         self.drop_pipe()
         self._inbox.clear()
         self.fate = fate
@@ -198,9 +198,9 @@ class End(asyncio.Transport):
             self._take_reset()
         elif self._gone() or (item is Signal.ACCEPT and not self._welcome()):
             if item is Signal.ACCEPT:
-                self._closing = self.lost = True  # nobody is here: what comes behind it is refused as well
-            if item is not Signal.END and self.peer.fate is Fate.NONE:
-                self.peer.fate = Fate.TOLD
+                self._closing = self.lost = True  # not connected: later bytes are refused as well
+            if item is not Signal.END and self.peer.fate is WriteOutcome.NONE:
+                self.peer.fate = WriteOutcome.TOLD
                 self.network.reset(self.peer)
         elif item is Signal.ACCEPT:
             self.network.loop.call_soon(self._accept, context=self.context)
@@ -231,7 +231,7 @@ class End(asyncio.Transport):
     def _take_reset(self) -> None:
         """Noticed at the next read or write, as a socket that is not watched notices nothing."""
         self._reset = True
-        self.fate = Fate.SILENT
+        self.fate = WriteOutcome.SILENT
         self.drop_pipe()
         if self.network.toss():
             self._inbox.clear()
@@ -240,7 +240,7 @@ class End(asyncio.Transport):
         self._schedule()
 
     def _gone(self) -> bool:
-        return self._closing or (self.life is not None and self.life.dead)
+        return self._closing or (self.incarnation is not None and self.incarnation.dead)
 
     def _welcome(self) -> bool:
         return self.server is not None and self.network.serves(self.server)
@@ -255,7 +255,7 @@ class End(asyncio.Transport):
             self.network.loop.call_soon(self._read, context=self.context)
 
     def _read(self) -> None:
-        """As a read of a socket does: what is there, or some of it."""
+        """Reads as from a socket: all available bytes, or some of them."""
         self._scheduled = False
         if self._closing or not self._reading or self.network.stopped:
             return
@@ -300,7 +300,7 @@ class End(asyncio.Transport):
         self.protocol.data_received(data)
 
     def _drained(self, size: int) -> None:
-        """The other side has read: the writer hears of it when word of that has come back."""
+        """The other side has read: the writer is notified after the travel time."""
         self.unread -= size
         if self._paused or (self._closing and not self.lost):
             network = self.network
@@ -323,7 +323,7 @@ class End(asyncio.Transport):
 
     def _farewell(self, signal: Signal) -> None:
         self._inbox.clear()
-        if self.fate is Fate.NONE:
+        if self.fate is WriteOutcome.NONE:
             self.push(signal)
 
     def _fail(self) -> None:
@@ -339,7 +339,7 @@ class End(asyncio.Transport):
         if self.lost or self.network.stopped:
             return
         self.lost = True
-        if self.peer.lost or (self.peer.life is not None and self.peer.life.dead):
+        if self.peer.lost or (self.peer.incarnation is not None and self.peer.incarnation.dead):
             self.network.forget(self.number)
         if self.protocol is not None:
             self.protocol.connection_lost(error)

@@ -1,6 +1,6 @@
-"""Carries out the faults of a plan on a world: one method a kind, and nothing decided.
+"""Injects the faults of a plan into a world: one method for each kind, without decisions of its own.
 
-What lasts is undone by a timer of the world; what is still broken when the world is healed is mended by `heal`.
+A timer of the world ends a lasting fault; `heal` ends the rest when the world is healed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from magnetar.admin.request import Request
 from magnetar.admin.router import handle
 from magnetar.base.errors import NotEnoughNodes, TimedOut
-from simulation.faults.plan import Fault, Kind
+from simulation.faults.plan import Fault, FaultKind
 from simulation.stores.metadata import MemoryStore
 from simulation.world.config import KEPT, ONCE
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from simulation.world.cluster import ClusterWorld
 
 
-class Strikes:
+class FaultInjector:
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._armed: list[Fault] = []  # wait for a step
 
-    def do(self, fault: Fault) -> None:
+    def inject(self, fault: Fault) -> None:
         FAULTS[fault.kind](self, fault)
 
-    def stepped(self, broker: str, step: str) -> None:
-        """A broker has just taken a step of a reshape: whatever waited for that befalls it."""
+    def step_taken(self, broker: str, step: str) -> None:
+        """Injects the faults that wait for this step of a reshape into the broker that has just taken it."""
         for fault in [fault for fault in self._armed if fault.where[0] == step]:
             self._armed.remove(fault)
-            self._world.strike(Fault(self._world.loop.time(), Kind[fault.where[1]], (broker,), for_s=fault.for_s))
+            self._world.inject(Fault(self._world.loop.time(), FaultKind[fault.where[1]], (broker,), for_s=fault.for_s))
 
     def heal(self) -> None:
         self._armed.clear()
         self._world.down_until.clear()
         self._world.network.heal_all()
         for host in self._world.hosts.values():
-            host.ahead_s = 0.0  # delayed messages are due by the brokers' clocks
-        for name in self._world.shape.brokers:
+            host.clock_offset_s = 0.0  # delayed messages are due by the brokers' clocks
+        for name in self._world.config.brokers:
             self.mend_disk(name)
             files = self._world.hosts[name].files
             files.crash_at, files.tear_next = None, 0
@@ -68,7 +68,7 @@ class Strikes:
         (name,) = fault.where
         if self._world.hosts[name].alive:
             self._world.hosts[name].kill()
-            self._later(fault, self._world.start_crew, name)
+            self._later(fault, self._world.start_clients, name)
 
     def _restart(self, fault: Fault) -> None:
         (name,) = fault.where
@@ -81,15 +81,15 @@ class Strikes:
         self._world.hosts[fault.where[0]].files.tear_next = round(fault.amount)
 
     def _pause(self, fault: Fault) -> None:
-        """Its session ages meanwhile, and it notices nothing."""
+        """Its session ages during the pause, and it does not notice."""
         (name,) = fault.where
         self._world.hosts[name].pause(fault.for_s)
-        store = self._session(name) if name in self._world.shape.brokers else None
+        store = self._session(name) if name in self._world.config.brokers else None
         if store is not None:
-            store.disconnect(told=False, seconds=fault.for_s)
+            store.disconnect(noticed=False, seconds=fault.for_s)
 
     def _jump(self, fault: Fault) -> None:
-        self._world.hosts[fault.where[0]].jump(fault.amount)
+        self._world.hosts[fault.where[0]].jump_clock(fault.amount)
 
     def _slow_disk(self, fault: Fault) -> None:
         host = self._world.hosts[fault.where[0]]
@@ -138,12 +138,12 @@ class Strikes:
     def _disconnect(self, fault: Fault) -> None:
         store = self._session(fault.where[0])
         if store is not None:
-            store.disconnect(told=fault.for_s < 0.3, seconds=fault.for_s)
+            store.disconnect(noticed=fault.for_s < 0.3, seconds=fault.for_s)
 
     def _expire(self, fault: Fault) -> None:
         store = self._session(fault.where[0])
         if store is not None:
-            store.expire(told=fault.kind is Kind.EXPIRE)
+            store.expire(noticed=fault.kind is FaultKind.EXPIRE)
 
     def _estrange(self, fault: Fault) -> None:
         self._expire(fault)
@@ -155,13 +155,13 @@ class Strikes:
     def _append_fails(self, fault: Fault) -> None:
         ledgers = self._world.ledgers.get(fault.where[0])
         if ledgers is not None:
-            if fault.kind is Kind.APPEND_FAILS:
+            if fault.kind is FaultKind.APPEND_FAILS:
                 ledgers.fail_append(NotEnoughNodes("too few bookies can be written to"))
             else:
                 ledgers.fail_append(TimedOut("too few bookies answered"), landed=bool(fault.amount))
 
     def _ledgers_out(self, fault: Fault) -> None:
-        self._world.shelf.outage(fault.for_s)
+        self._world.ledger_store.outage(fault.for_s)
 
     def _cut_off(self, fault: Fault) -> None:
         ledgers = self._world.ledgers.get(fault.where[0])
@@ -171,38 +171,38 @@ class Strikes:
     def _unload(self, fault: Fault) -> None:
         node = self._world.nodes.get(fault.where[0])
         host = self._world.hosts[fault.where[0]]
-        if node is None or not node.ready or host.life is None:
+        if node is None or not node.ready or host.incarnation is None:
             return
         namespace = ONCE if fault.amount else KEPT
         host.do(handle(node, Request("PUT", f"/admin/v2/namespaces/{namespace}/unload")))
 
 
-FAULTS: dict[Kind, Callable[[Strikes, Fault], None]] = {
-    Kind.CRASH: Strikes._crash,
-    Kind.KILL: Strikes._kill,
-    Kind.RESTART: Strikes._restart,
-    Kind.PAUSE: Strikes._pause,
-    Kind.JUMP: Strikes._jump,
-    Kind.SLOW_DISK: Strikes._slow_disk,
-    Kind.FULL_DISK: Strikes._full_disk,
-    Kind.SYNC_FAILS: Strikes._sync_fails,
-    Kind.TEAR: Strikes._tear,
-    Kind.CUT: Strikes._cut,
-    Kind.PART: Strikes._part,
-    Kind.HOLD: Strikes._hold,
-    Kind.LOSE: Strikes._lose,
-    Kind.HALF_OPEN: Strikes._half_open,
-    Kind.DISCONNECT: Strikes._disconnect,
-    Kind.EXPIRE: Strikes._expire,
-    Kind.EXPIRE_UNTOLD: Strikes._expire,
-    Kind.ESTRANGE: Strikes._estrange,
-    Kind.STORE_OUT: Strikes._store_out,
-    Kind.APPEND_FAILS: Strikes._append_fails,
-    Kind.APPEND_UNHEARD: Strikes._append_fails,
-    Kind.LEDGERS_OUT: Strikes._ledgers_out,
-    Kind.LEDGERS_CUT: Strikes._cut_off,
-    Kind.UNLOAD: Strikes._unload,
-    Kind.CLIENT_KILL: Strikes._client_kill,
-    Kind.CLIENT_PAUSE: Strikes._pause,
-    Kind.AT_STEP: Strikes._at_step,
+FAULTS: dict[FaultKind, Callable[[FaultInjector, Fault], None]] = {
+    FaultKind.CRASH: FaultInjector._crash,
+    FaultKind.KILL: FaultInjector._kill,
+    FaultKind.RESTART: FaultInjector._restart,
+    FaultKind.PAUSE: FaultInjector._pause,
+    FaultKind.JUMP: FaultInjector._jump,
+    FaultKind.SLOW_DISK: FaultInjector._slow_disk,
+    FaultKind.FULL_DISK: FaultInjector._full_disk,
+    FaultKind.SYNC_FAILS: FaultInjector._sync_fails,
+    FaultKind.TEAR: FaultInjector._tear,
+    FaultKind.CUT: FaultInjector._cut,
+    FaultKind.PART: FaultInjector._part,
+    FaultKind.HOLD: FaultInjector._hold,
+    FaultKind.LOSE: FaultInjector._lose,
+    FaultKind.HALF_OPEN: FaultInjector._half_open,
+    FaultKind.DISCONNECT: FaultInjector._disconnect,
+    FaultKind.EXPIRE: FaultInjector._expire,
+    FaultKind.EXPIRE_UNTOLD: FaultInjector._expire,
+    FaultKind.ESTRANGE: FaultInjector._estrange,
+    FaultKind.STORE_OUT: FaultInjector._store_out,
+    FaultKind.APPEND_FAILS: FaultInjector._append_fails,
+    FaultKind.APPEND_UNHEARD: FaultInjector._append_fails,
+    FaultKind.LEDGERS_OUT: FaultInjector._ledgers_out,
+    FaultKind.LEDGERS_CUT: FaultInjector._cut_off,
+    FaultKind.UNLOAD: FaultInjector._unload,
+    FaultKind.CLIENT_KILL: FaultInjector._client_kill,
+    FaultKind.CLIENT_PAUSE: FaultInjector._pause,
+    FaultKind.AT_STEP: FaultInjector._at_step,
 }

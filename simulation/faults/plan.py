@@ -1,9 +1,9 @@
-"""Which faults a world meets, and when: a plan drawn from its seed before anything runs, so that it can be read, cut
-down and run again.
+"""The faults of a world and their times: a plan drawn from its seed before the world runs, so that it can be printed,
+cut down and run again.
 
-A swarm: each seed switches on its own subset of kinds, with its own intensity. Most worlds are hit by few kinds, hard;
-some by none, because what breaks in a quiet world is hidden in a loud one. A plan is data and knows nothing of the
-world it will hurt: `simulation/world/cluster.py` carries it out.
+Each seed switches on its own subset of kinds, with its own intensity. Most worlds have few kinds, with many faults
+each; some have none, because a loud world hides what breaks in a quiet one. A plan is data and does not know its world:
+`simulation/world/cluster.py` carries it out.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CALM_S = 0.5  # at the start nothing happens: brokers come up, clients attach
 DAYS_S = 2 * 86_400.0  # a clock set forward by more than what is kept by default, by less than a hold lasts
 
 
-class Kind(Enum):
-    """What can happen, to whom: BROKER (one of them), LINK (two hosts), STORE, LEDGERS."""
+class FaultKind(Enum):
+    """A kind of fault and its target: BROKER (one of them), LINK (two hosts), STORE, LEDGERS."""
 
     CRASH = ("crash", "broker")  # the machine loses power: what was not synced may be gone
     KILL = ("kill", "broker")  # the process dies: the page cache survives
@@ -32,21 +32,21 @@ class Kind(Enum):
     FULL_DISK = ("full disk", "disk")
     SYNC_FAILS = ("sync fails", "disk")
     TEAR = ("tear", "disk")  # the power goes inside one of its next long writes
-    CUT = ("cut", "link")  # bytes of one direction wait, and nobody is told
+    CUT = ("cut", "link")  # bytes of one direction wait without notice
     PART = ("part", "link")  # both directions
-    HOLD = ("hold", "link")  # one direction is late, all at once
+    HOLD = ("hold", "link")  # one direction is late, all together
     LOSE = ("lose", "link")  # live connections are reset
-    HALF_OPEN = ("half open", "link")  # one side is told, the other is not
+    HALF_OPEN = ("half open", "link")  # one side is notified, the other is not
     DISCONNECT = ("disconnect", "session")  # a broker and its metadata store, within the session's time
-    EXPIRE = ("expire", "session")  # its session ends and it is told
+    EXPIRE = ("expire", "session")  # its session ends and it is notified
     EXPIRE_UNTOLD = ("expire untold", "session")  # its session ends and it goes on believing
     ESTRANGE = ("estrange", "session")  # the same, and clients must look elsewhere while others stay
-    STORE_OUT = ("store out", "store")  # nobody is answered
+    STORE_OUT = ("store out", "store")  # no caller gets an answer
     APPEND_FAILS = ("append fails", "ledgers")
     APPEND_UNHEARD = ("append unheard", "ledgers")  # it landed, or not; its writer hears of a failure
-    LEDGERS_OUT = ("ledgers out", "ledgers")  # nobody reaches them
+    LEDGERS_OUT = ("ledgers out", "ledgers")  # they are unreachable
     LEDGERS_CUT = ("ledgers cut", "ledgers")  # one broker does not, and others may recover what it writes
-    UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
+    UNLOAD = ("unload", "admin")  # an operator unloads a namespace
     CLIENT_KILL = ("client kill", "client")  # its process dies without a word; another one with its names comes
     CLIENT_PAUSE = ("client pause", "client")  # longer than a broker waits for a sign of life, now and then
     AT_STEP = ("at a step", "step")  # something befalls the broker that takes a certain step of a reshape next
@@ -79,9 +79,9 @@ STEPS = (
 @dataclass(frozen=True, slots=True)
 class Fault:
     at_s: float
-    kind: Kind
+    kind: FaultKind
     where: tuple[str, ...]
-    for_s: float = 0.0  # 0: at once
+    for_s: float = 0.0  # 0: immediately
     amount: float = 0.0  # what it means depends on the kind
 
     def __str__(self) -> str:
@@ -91,8 +91,8 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Who there is to hurt."""
+class FaultTargets:
+    """The brokers, hosts and stores that faults may hit."""
 
     brokers: tuple[str, ...]
     clients: tuple[str, ...]
@@ -101,15 +101,15 @@ class Place:
     peers: bool = False  # brokers talk to each other: their links can break
 
 
-def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
+def draw_faults(place: FaultTargets, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
     """The plan of one world, in order of time."""
     if rng.random() < QUIET_SHARE:
         return ()
-    kinds = [kind for kind in Kind if kind.target not in (LOCAL_ONLY if place.shared else SHARED_ONLY)]
-    kinds.remove(Kind.AT_STEP)
+    kinds = [kind for kind in FaultKind if kind.target not in (LOCAL_ONLY if place.shared else SHARED_ONLY)]
+    kinds.remove(FaultKind.AT_STEP)
     chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
     if place.peers and rng.random() < STEP_SHARE:
-        chosen.append(Kind.AT_STEP)
+        chosen.append(FaultKind.AT_STEP)
     found: list[Fault] = []
     for kind in chosen:
         found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
@@ -121,49 +121,51 @@ def _times(rng: random.Random) -> int:
     return rng.choice((1, 1, 2, 2, 3, 5, 8))
 
 
-def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
+def _fault(kind: FaultKind, place: FaultTargets, at_s: float, rng: random.Random) -> Fault:
     broker = (rng.choice(place.brokers),)
     short_s = rng.choice((0.05, 0.2, 0.5, 1.0)) * rng.uniform(0.5, 1.5)
     match kind:
-        case Kind.PAUSE:
+        case FaultKind.PAUSE:
             return Fault(at_s, kind, broker, for_s=rng.choice((short_s, place.session_s * rng.uniform(0.8, 2.0))))
-        case Kind.TEAR:
+        case FaultKind.TEAR:
             return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.randint(1, 3)))
-        case Kind.CRASH if not place.shared:  # at once, or inside one of its next calls of the disk
+        case FaultKind.CRASH if not place.shared:  # immediately, or inside one of its next disk calls
             return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.choice((0, rng.randint(1, 12)))))
-        case Kind.CRASH | Kind.KILL | Kind.RESTART:
+        case FaultKind.CRASH | FaultKind.KILL | FaultKind.RESTART:
             return Fault(at_s, kind, broker, for_s=short_s)  # until it starts again
-        case Kind.JUMP:
+        case FaultKind.JUMP:
             return Fault(at_s, kind, broker, amount=rng.choice((-3600.0, -5.0, -0.2, 0.2, 5.0, DAYS_S)))
-        case Kind.SLOW_DISK:
+        case FaultKind.SLOW_DISK:
             return Fault(at_s, kind, broker, for_s=short_s, amount=rng.choice((5.0, 20.0, 100.0)))
-        case Kind.FULL_DISK | Kind.SYNC_FAILS:
+        case FaultKind.FULL_DISK | FaultKind.SYNC_FAILS:
             return Fault(at_s, kind, broker, for_s=short_s)
-        case Kind.CUT | Kind.PART | Kind.HOLD | Kind.LOSE | Kind.HALF_OPEN:
-            return Fault(at_s, kind, _link(place, rng), for_s=0.0 if kind in (Kind.LOSE, Kind.HALF_OPEN) else short_s)
-        case Kind.DISCONNECT:
+        case FaultKind.CUT | FaultKind.PART | FaultKind.HOLD | FaultKind.LOSE | FaultKind.HALF_OPEN:
+            return Fault(
+                at_s, kind, _link(place, rng), for_s=0.0 if kind in (FaultKind.LOSE, FaultKind.HALF_OPEN) else short_s
+            )
+        case FaultKind.DISCONNECT:
             return Fault(at_s, kind, broker, for_s=min(short_s, place.session_s * 0.8))
-        case Kind.ESTRANGE:
+        case FaultKind.ESTRANGE:
             return Fault(at_s, kind, (*broker, rng.choice(place.clients)), for_s=rng.uniform(0.02, 0.2))
-        case Kind.EXPIRE | Kind.EXPIRE_UNTOLD | Kind.LEDGERS_CUT:
+        case FaultKind.EXPIRE | FaultKind.EXPIRE_UNTOLD | FaultKind.LEDGERS_CUT:
             return Fault(at_s, kind, broker, for_s=short_s)
-        case Kind.STORE_OUT | Kind.LEDGERS_OUT:
+        case FaultKind.STORE_OUT | FaultKind.LEDGERS_OUT:
             return Fault(at_s, kind, (), for_s=rng.choice((short_s, place.session_s * 1.5)))
-        case Kind.APPEND_FAILS | Kind.APPEND_UNHEARD | Kind.UNLOAD:
+        case FaultKind.APPEND_FAILS | FaultKind.APPEND_UNHEARD | FaultKind.UNLOAD:
             return Fault(at_s, kind, broker, amount=float(rng.randint(0, 1)))
-        case Kind.CLIENT_KILL:
+        case FaultKind.CLIENT_KILL:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
-        case Kind.AT_STEP:
-            deeds = [Kind.CRASH, Kind.KILL, Kind.PAUSE, Kind.PAUSE, Kind.RESTART]
-            deeds += [Kind.EXPIRE_UNTOLD, Kind.EXPIRE] if place.shared else []
+        case FaultKind.AT_STEP:
+            deeds = [FaultKind.CRASH, FaultKind.KILL, FaultKind.PAUSE, FaultKind.PAUSE, FaultKind.RESTART]
+            deeds += [FaultKind.EXPIRE_UNTOLD, FaultKind.EXPIRE] if place.shared else []
             deed = rng.choice(deeds)
-            lasts_s = place.session_s * rng.uniform(0.8, 2.0) if deed is Kind.PAUSE else short_s
+            lasts_s = place.session_s * rng.uniform(0.8, 2.0) if deed is FaultKind.PAUSE else short_s
             return Fault(at_s, kind, (rng.choice(STEPS), deed.name), for_s=lasts_s)
-        case Kind.CLIENT_PAUSE:
+        case FaultKind.CLIENT_PAUSE:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=rng.choice((short_s, 6.0)))
 
 
-def _link(place: Place, rng: random.Random) -> tuple[str, str]:
+def _link(place: FaultTargets, rng: random.Random) -> tuple[str, str]:
     """A client and a broker, in one direction or the other; two brokers only where they talk to each other."""
     if place.peers and len(place.brokers) > 1 and rng.random() < 0.4:
         one, other = rng.sample(place.brokers, 2)

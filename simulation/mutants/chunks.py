@@ -1,5 +1,6 @@
-"""Versions of what keeps messages in chunks together that are wrong on purpose, each in one way: worlds must catch
-every one. As in `simulation.mutants.scalable`, whose kind they are.
+"""Broken versions of the handling of chunked messages, each with one fault that worlds must find.
+
+They work like those of `simulation.mutants.scalable`.
 """
 
 from __future__ import annotations
@@ -11,28 +12,27 @@ from typing import Any
 from magnetar.topic.dispatch.chunk_affinity import ChunkAffinity
 from magnetar.topic.incomplete_chunks import IncompleteChunks
 from simulation.mutants.engines import Patch
-from simulation.mutants.scalable import _busy, _mutant, _sharing
-from simulation.world.config import MESSAGE_BYTES, Shape
-from simulation.world.variants import with_chunks, with_ways
+from simulation.mutants.scalable import _sharing, scalable_mutant, with_many_reshapes
+from simulation.world.config import MESSAGE_BYTES, WorldConfig
+from simulation.world.variants import with_chunks, with_consumer_kinds
 from simulation.world.workload import BATCHES
 
 
 def _waited_for() -> list[Patch]:
-    """A message that a seal cut short is waited for."""
+    """A consumer waits for the rest of a message that a seal cut off."""
     return [(IncompleteChunks, "look", lambda self: None)]
 
 
 def _torn() -> list[Patch]:
-    """The rest of a message goes where its key belongs by now."""
+    """The rest of a message goes to the segment that its key belongs to now."""
     return [(ChunkAffinity, "owner", lambda self, places: None)]
 
 
-def _chunked(world: Shape, rng: random.Random) -> Shape:
-    """Two producers at least, who send in bursts and not often, so that chunks of one lie between those of another; and
-    readers that come and go."""
+def with_mixed_chunks(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    """At least two producers that send in rare bursts, so that their chunks are mixed; and readers that come and go."""
 
     def added(topic: Any) -> Any:
-        made = with_chunks(rng, with_ways(rng, replace(topic, subscriptions=())))
+        made = with_chunks(rng, with_consumer_kinds(rng, replace(topic, subscriptions=())))
         large = tuple(
             replace(one, padding_bytes=padding, batch_messages=1, pause_s=0.1)
             for one, padding in zip(made.producers, (3_000, *[0] * len(made.producers)), strict=False)
@@ -46,15 +46,15 @@ def _chunked(world: Shape, rng: random.Random) -> Shape:
     return replace(world, topics=tuple(map(added, kept)), settings={**world.settings, **MESSAGE_BYTES})
 
 
-def _cut(world: Shape, rng: random.Random) -> Shape:
-    return _busy(_chunked(world, rng), rng)
+def _cut(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    return with_many_reshapes(with_mixed_chunks(world, rng), rng)
 
 
-def _shared(world: Shape, rng: random.Random) -> Shape:
-    return _sharing(_chunked(world, rng), rng)
+def _shared(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    return _sharing(with_mixed_chunks(world, rng), rng)
 
 
-CUT_SHORT = (
-    _mutant("a message that a seal cut short is waited for", 20, 48, _waited_for, _cut),
-    _mutant("the rest of a message goes where its key belongs by now", 10, 14, _torn, _shared),
+CHUNK_MUTANTS = (
+    scalable_mutant("a message that a seal cut short is waited for", 20, 48, _waited_for, _cut),
+    scalable_mutant("the rest of a message goes where its key belongs by now", 10, 14, _torn, _shared),
 )

@@ -20,15 +20,15 @@ from magnetar.client.consumer.scalable.checkpoint import segments
 from magnetar.client.consumer.scalable.stream.positions import Positions
 from magnetar.client.message import Message
 from magnetar.client.producer import batch
-from simulation.faults.plan import CALM_S, Fault, Kind
-from simulation.mutants.chunks import _chunked
+from simulation.faults.plan import CALM_S, Fault, FaultKind
+from simulation.mutants.chunks import with_mixed_chunks
 from simulation.mutants.engines import Patch
-from simulation.mutants.scalable import _busy, _mutant, _with
+from simulation.mutants.scalable import scalable_mutant, with_faults, with_many_reshapes
 from simulation.world.config import (
     CONSUMERS,
     MESSAGE_BYTES,
     OTHERS,
-    Shape,
+    WorldConfig,
 )
 from simulation.world.variants import (
     CHUNKED_BYTES,
@@ -48,7 +48,7 @@ from simulation.world.workload import (
     TopicPlan,
 )
 
-HELD_TIMES = 30  # that what a broker tells consumers is late
+HELD_TIMES = 30  # that notifications of consumers are late
 
 
 def _opened_again() -> list[Patch]:
@@ -57,7 +57,7 @@ def _opened_again() -> list[Patch]:
 
 
 def _buried_by_count() -> list[Patch]:
-    """A batch that came too often is buried as it is, also what the application has not seen of it."""
+    """A batch becomes dead letters after its redeliveries, with messages that the application has not seen."""
 
     def refuse(self: Redelivery, message: Message[Any]) -> None:
         delivery = message._delivery
@@ -86,7 +86,7 @@ def _whole_letters() -> list[Patch]:
 
 
 def _late_queue() -> list[Patch]:
-    """Messages of a segment that was left are queued and handed out all the same."""
+    """Messages of a segment that the consumer has left are queued and handed out."""
 
     def drop(self: ReceiveQueue, lane: TopicQueue) -> None:
         lane.detach()
@@ -101,7 +101,7 @@ def _late_queue() -> list[Patch]:
 
 
 def _oldest_gives_way() -> list[Patch]:
-    """The oldest message that is half received is given up where a new one finds no room."""
+    """The oldest incomplete message is dropped when a new one finds no room."""
 
     def fits(self: ChunkAssembler, total: int, published_ms: int) -> bool:
         while not self._has_room(total):
@@ -112,7 +112,7 @@ def _oldest_gives_way() -> list[Patch]:
 
 
 def _thrown_away() -> list[Patch]:
-    """Producers do not know what consumers put together; consumers throw away what is larger."""
+    """Producers do not know the limit of consumers; consumers drop larger messages."""
 
     def begin(self: ChunkAssembler, metadata: Any, *others: Any) -> Any:
         if metadata.total_chunk_msg_size > self._bytes_max:
@@ -126,14 +126,14 @@ def _thrown_away() -> list[Patch]:
 # What a safeguard is for
 
 
-def _empty(world: Shape, rng: random.Random) -> Shape:
+def _empty(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Groups on topics that nothing is written to, split and merged all the time."""
     kept = [topic for topic in world.topics if topic.kept and not topic.regular]
     topics = tuple(replace(with_quiet_groups(rng, topic), producers=()) for topic in kept)
-    return replace(_busy(world, rng), topics=topics)
+    return replace(with_many_reshapes(world, rng), topics=topics)
 
 
-def _refusing(world: Shape, rng: random.Random) -> Shape:
+def _refusing(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Queues that refuse some messages always."""
 
     def refused(topic: TopicPlan) -> TopicPlan:
@@ -143,17 +143,17 @@ def _refusing(world: Shape, rng: random.Random) -> Shape:
     return replace(world, topics=tuple(refused(one) for one in world.topics if not one.regular))
 
 
-def _refusing_chunks(world: Shape, rng: random.Random) -> Shape:
+def _refusing_chunks(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Large messages among those that they refuse."""
-    return _refusing(_chunked(world, rng), rng)
+    return _refusing(with_mixed_chunks(world, rng), rng)
 
 
-def _restless(world: Shape, rng: random.Random) -> Shape:
-    """Stream consumers of one broker that come and go all the time, and work on what they took. What the broker tells
-    them arrives late and together: a segment is taken away in the very step in which its attach is answered."""
+def _restless(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    """Stream consumers of one broker that come and go all the time, and work on their messages. The broker's
+    notifications arrive late and together: a segment is taken away in the very step in which its attach is answered."""
     one = world.brokers[:1]
     late = [
-        Fault(at_s, Kind.HOLD, (*one, host), for_s=rng.uniform(0.1, 0.25))
+        Fault(at_s, FaultKind.HOLD, (*one, host), for_s=rng.uniform(0.1, 0.25))
         for host in (CONSUMERS, OTHERS)
         for at_s in (rng.uniform(CALM_S, world.chaos_s) for _ in range(HELD_TIMES))
     ]
@@ -166,10 +166,10 @@ def _restless(world: Shape, rng: random.Random) -> Shape:
     assert world.scale is not None
     scale = replace(world.scale, segments=8, active_max=8, reshape_s=100.0)
     topics = tuple(churned(topic) for topic in world.topics if not topic.regular)
-    return _with(replace(world, brokers=one, scale=scale, topics=topics, faults=()), late)
+    return with_faults(replace(world, brokers=one, scale=scale, topics=topics, faults=()), late)
 
 
-def _cramped(world: Shape, rng: random.Random) -> Shape:
+def _cramped(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Stream consumers with room for two messages that are half received, and messages whose chunks are mixed."""
 
     def small(topic: TopicPlan) -> TopicPlan:
@@ -181,7 +181,7 @@ def _cramped(world: Shape, rng: random.Random) -> Shape:
     return replace(world, topics=tuple(map(small, kept)), settings={**world.settings, **MESSAGE_BYTES})
 
 
-def _oversized(world: Shape, rng: random.Random) -> Shape:
+def _oversized(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Producers that send messages now and then that are larger than any consumer puts together."""
 
     def large(topic: TopicPlan) -> TopicPlan:
@@ -194,10 +194,10 @@ def _oversized(world: Shape, rng: random.Random) -> Shape:
 
 
 CLIENT_MUTANTS = (
-    _mutant("a group opens a segment that it has finished", 20, 30, _opened_again, _empty),
-    _mutant("a batch is buried by its count", 20, 2, _buried_by_count, _refusing),
-    _mutant("dead letters are not sent in chunks", 20, 2, _whole_letters, _refusing_chunks),
-    _mutant("messages of a segment that was left are handed out", 20, 2, _late_queue, _restless),
-    _mutant("the oldest half of a message gives way", 20, 2, _oldest_gives_way, _cramped),
-    _mutant("a message that no consumer puts together is sent", 20, 2, _thrown_away, _oversized),
+    scalable_mutant("a group opens a segment that it has finished", 20, 30, _opened_again, _empty),
+    scalable_mutant("a batch is buried by its count", 20, 2, _buried_by_count, _refusing),
+    scalable_mutant("dead letters are not sent in chunks", 20, 2, _whole_letters, _refusing_chunks),
+    scalable_mutant("messages of a segment that was left are handed out", 20, 2, _late_queue, _restless),
+    scalable_mutant("the oldest half of a message gives way", 20, 2, _oldest_gives_way, _cramped),
+    scalable_mutant("a message that no consumer puts together is sent", 20, 2, _thrown_away, _oversized),
 )

@@ -1,7 +1,7 @@
-"""Versions of our own engines and deciders that are wrong on purpose, each in one way: worlds must catch every one.
+"""Broken versions of the product's engines and deciders, each with one fault that worlds must find.
 
-Given to a world as parts, or put in the place of one function while a world runs; the product has no switch for any of
-them. What is not lied about is the real thing.
+A world takes them as overrides, or they replace one function while a world runs; the product has no switch for any of
+them. Everything else is the real code.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from simulation.faults.plan import (
     CALM_S,
     DAYS_S,
     Fault,
-    Kind,
+    FaultKind,
 )
-from simulation.mutants.lying_stores import Forgetting, Overstated
-from simulation.stores.ledger_memory import Stored
+from simulation.mutants.lying_stores import OverstatingLedgers, UnsyncedFiles
+from simulation.stores.ledger_memory import StoredLedger
 from simulation.stores.ledgers import MemoryLedgers, MemoryWriter
 from simulation.world.cluster import ClusterWorld
 from simulation.world.config import (
     CONSUMERS,
     DAY_MINUTES,
-    Shape,
-    shape,
+    WorldConfig,
+    world_config,
 )
-from simulation.world.outcome import Parts
+from simulation.world.outcome import EngineOverrides
 
 Patch = tuple[Any, str, Any]
 PROVOKED_TIMES = 4  # that each is added, to each broker where that matters
@@ -52,50 +52,51 @@ PROVOKED_TIMES = 4  # that each is added, to each broker where that matters
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`shared`: which worlds it lives in, those on shared stores or those on one disk. `seeds`: within so many of them
-    it must be caught. `near`: a seed that catches it, so that a short test can begin there. `provoked`: its
-    worlds meet more of what its safeguard is for."""
+    """`shared`: it applies to worlds on shared stores, or to those on one disk. `seeds`: the number of worlds within
+    which it must be caught. `near`: a seed near one that catches it, where a short test begins. `provoke` adds
+    situations to its worlds that the missing safeguard is for."""
 
     name: str
     seeds: int
     near: int
     shared: bool
-    parts: Parts = field(default_factory=Parts)
+    parts: EngineOverrides = field(default_factory=EngineOverrides)
     patches: Callable[[], list[Patch]] = list
-    provoked: Callable[[Shape, random.Random], Shape] | None = None
+    provoke: Callable[[WorldConfig, random.Random], WorldConfig] | None = None
     brokers: int = 1  # at least
     scalable: bool = False  # its worlds have scalable topics; else plain ones
 
-    def shape(self, seed: int) -> Shape | None:
-        """The world of a seed in which it lives; None: it does not."""
-        found = shape(seed)
+    def config(self, seed: int) -> WorldConfig | None:
+        """The world of a seed, if the mutant applies to it; else None."""
+        found = world_config(seed)
         if found.shared != self.shared or len(found.brokers) < self.brokers:
             return None
         if (found.scale is not None) != self.scalable:
             return None
-        if self.provoked is None:
+        if self.provoke is None:
             return found
-        made = self.provoked(found, random.Random(f"{seed}:{self.name}"))
+        made = self.provoke(found, random.Random(f"{seed}:{self.name}"))
         return made if made.topics else None
 
-    def caught(self, seed: int) -> list[str] | None:
-        """What its world finds; None: it does not live there."""
-        world = self.shape(seed)
+    def findings(self, seed: int) -> list[str] | None:
+        """The findings of its world; None: it does not apply to the seed."""
+        world = self.config(seed)
         if world is None:
             return None
-        with self.loose():
+        with self.applied():
             return ClusterWorld(world, self.parts).run().findings
 
-    def blamed(self, seed: int) -> bool:
-        """Whether the same world is clean without it."""
-        world = self.shape(seed)
+    def is_sole_cause(self, seed: int) -> bool:
+        """Whether the same world has no findings without it."""
+        world = self.config(seed)
         return world is not None and not ClusterWorld(world).run().findings
 
-    def hunt(self, first: int) -> tuple[int, int]:
-        """The first seed from there on that catches it, and how many worlds were tried. LookupError: none did."""
+    def first_catch(self, first: int) -> tuple[int, int]:
+        """The first seed from there on that catches it, and the number of worlds tried. Raises LookupError if none
+        did."""
         tried, seed = 0, first
         while tried < self.seeds:
-            found = self.caught(seed)
+            found = self.findings(seed)
             tried += found is not None
             if found:
                 return seed, tried
@@ -103,7 +104,7 @@ class Mutant:
         raise LookupError(f"{self.name}: not caught by {tried} worlds from seed {first} on")
 
     @contextmanager
-    def loose(self) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         # Worlds must find it by what their clients see, so the machines do not check themselves.
         patches = [patch.object(*each) for each in [*self.patches(), (validation, "enabled", False)]]
         for each in patches:
@@ -119,7 +120,7 @@ class Mutant:
 
 
 def _unfenced() -> list[Patch]:
-    """A recovery that lets the old writer go on: both write, and the new owner knows only what was there."""
+    """A recovery that does not stop the old writer: both write, and the new owner knows only the older entries."""
 
     def fence(self: MemoryWriter, by: MemoryLedgers) -> None:
         pass
@@ -128,11 +129,11 @@ def _unfenced() -> list[Patch]:
         self.entries += [bytes(run.entry(index)) for index in range(len(run))]
         self.counts += run.counts
 
-    return [(MemoryWriter, "fence", fence), (Stored, "land", land)]
+    return [(MemoryWriter, "fence", fence), (StoredLedger, "land", land)]
 
 
-class Deaf:
-    """A metadata store that drops events and never says so."""
+class EventDroppingStore:
+    """A metadata store that drops events silently."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -146,7 +147,7 @@ class Deaf:
 
 
 def _trusting() -> list[Patch]:
-    """A scan of the journal that takes every record with a header for whole."""
+    """A scan of the journal that accepts every record with a header."""
     return [(scan, "sound", lambda buffer, at, record: at + record.size <= len(buffer))]
 
 
@@ -161,7 +162,7 @@ def _forgetful_dedup() -> list[Patch]:
 
 
 def _leaking() -> list[Patch]:
-    """Of the permits that a client grants, some are lost on the way."""
+    """Some of the permits that a client grants are lost."""
 
     def flow(self: Consumer, messages: int) -> None:
         real(self, messages - 1)
@@ -183,7 +184,7 @@ def _forgotten_redelivery() -> list[Patch]:
 
 
 def _old_owner() -> list[Patch]:
-    """Who is fenced answers as if it were not."""
+    """A fenced owner answers as if it were not fenced."""
 
     def done(self: Publication, run: Run, error: MagnetarError | None) -> None:
         real(self, run, None if isinstance(error, Fenced) else error)
@@ -193,7 +194,7 @@ def _old_owner() -> list[Patch]:
 
 
 def _hasty_judge() -> list[Patch]:
-    """A compare-and-set without an answer is taken for one that did not happen."""
+    """A compare-and-set without an answer counts as one that did not happen."""
 
     async def put(store: MetadataStore, path: str, value: bytes, *, expected: int, ephemeral: bool = False) -> Any:
         try:
@@ -205,7 +206,7 @@ def _hasty_judge() -> list[Patch]:
 
 
 def _gullible() -> list[Patch]:
-    """The time that ages are measured by is whatever the wall clock says."""
+    """Ages are measured by the wall clock without a check."""
 
     def read(self: SteadyClock, wall_ms: int, now_s: float) -> int:
         self.trusted = True
@@ -217,54 +218,60 @@ def _gullible() -> list[Patch]:
 # Faults that a safeguard is for
 
 
-def _with(world: Shape, more: list[Fault]) -> Shape:
+def _with(world: WorldConfig, more: list[Fault]) -> WorldConfig:
     return replace(world, faults=tuple(sorted([*world.faults, *more], key=lambda fault: fault.at_s)))
 
 
-def _two_owners(world: Shape, rng: random.Random) -> Shape:
+def _two_owners(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """A session ends and its broker does not know; consumers must look the topic up while producers go on with it."""
     more = [
-        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.ESTRANGE, (broker, CONSUMERS), for_s=rng.uniform(0.02, 0.2))
+        Fault(rng.uniform(CALM_S, world.chaos_s), FaultKind.ESTRANGE, (broker, CONSUMERS), for_s=rng.uniform(0.02, 0.2))
         for broker in world.brokers * PROVOKED_TIMES
     ]
     return _with(world, more)
 
 
-def _torn_writes(world: Shape, rng: random.Random) -> Shape:
+def _torn_writes(world: WorldConfig, rng: random.Random) -> WorldConfig:
     more = [
-        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.TEAR, world.brokers, for_s=0.2, amount=float(rng.randint(1, 3)))
+        Fault(
+            rng.uniform(CALM_S, world.chaos_s),
+            FaultKind.TEAR,
+            world.brokers,
+            for_s=0.2,
+            amount=float(rng.randint(1, 3)),
+        )
         for _ in range(PROVOKED_TIMES)
     ]
     return _with(world, more)
 
 
-def _lost_answers(world: Shape, rng: random.Random) -> Shape:
-    """Of the metadata store, to writes that happened; and ledgers that roll all the time."""
+def _lost_answers(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    """The metadata store loses answers to writes that happened; ledgers roll over all the time."""
     settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
-    return replace(world, nasty={**world.nasty, "lost_applied": 0.1}, settings=settings)
+    return replace(world, store_fault_rates={**world.store_fault_rates, "lost_applied": 0.1}, settings=settings)
 
 
-def _wrong_clocks(world: Shape, rng: random.Random) -> Shape:
+def _wrong_clocks(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Topics that keep a day, and clocks that are two days ahead for some seconds: nothing else happens."""
     faults = [
-        Fault(at_s, Kind.JUMP, (broker,), amount=amount)
+        Fault(at_s, FaultKind.JUMP, (broker,), amount=amount)
         for broker in world.brokers
         for at_s, amount in ((rng.uniform(2.0, 4.0), DAYS_S), (11.0, -DAYS_S))
     ]
-    calm = replace(world, faults=(), nasty={}, ledgers={}, chaos_s=14.0)
+    calm = replace(world, faults=(), store_fault_rates={}, ledger_fault_rates={}, chaos_s=14.0)
     return _with(replace(calm, kept_minutes=DAY_MINUTES, clock_trusted_s=1.0), faults)
 
 
-MUTANTS = (
-    Mutant("receipt before fsync", 20, 4, False, Parts(files=Forgetting)),
-    Mutant("cursor snapshot before the ack", 20, 1, False, Parts(ledgers=Overstated)),
+ENGINE_MUTANTS = (
+    Mutant("receipt before fsync", 20, 4, False, EngineOverrides(files=UnsyncedFiles)),
+    Mutant("cursor snapshot before the ack", 20, 1, False, EngineOverrides(ledgers=OverstatingLedgers)),
     Mutant("deduplication snapshot skipped", 40, 28, False, patches=_forgetful_dedup),
-    Mutant("fence ignored", 20, 18, True, patches=_unfenced, provoked=_two_owners, brokers=2),
-    Mutant("torn tail trusted", 10, 1, False, patches=_trusting, provoked=_torn_writes),
-    Mutant("watch event lost without resync", 30, 18, True, Parts(metadata=Deaf)),
+    Mutant("fence ignored", 20, 18, True, patches=_unfenced, provoke=_two_owners, brokers=2),
+    Mutant("torn tail trusted", 10, 1, False, patches=_trusting, provoke=_torn_writes),
+    Mutant("watch event lost without resync", 30, 18, True, EngineOverrides(metadata=EventDroppingStore)),
     Mutant("permit leak", 10, 1, False, patches=_leaking),
     Mutant("redelivery forgotten", 20, 1, False, patches=_forgotten_redelivery),
-    Mutant("old owner still acknowledging", 20, 5, True, patches=_old_owner, provoked=_two_owners, brokers=2),
-    Mutant("a jump of the clock makes plain topics old", 10, 3, True, patches=_gullible, provoked=_wrong_clocks),
-    Mutant("unknown compare-and-set taken as failure", 20, 0, True, patches=_hasty_judge, provoked=_lost_answers),
+    Mutant("old owner still acknowledging", 20, 5, True, patches=_old_owner, provoke=_two_owners, brokers=2),
+    Mutant("a jump of the clock makes plain topics old", 10, 3, True, patches=_gullible, provoke=_wrong_clocks),
+    Mutant("unknown compare-and-set taken as failure", 20, 0, True, patches=_hasty_judge, provoke=_lost_answers),
 )

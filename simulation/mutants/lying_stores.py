@@ -1,6 +1,6 @@
-"""Engines that lie: what a checker must catch, or it checks nothing.
+"""Engines that report false results: a checker that does not catch them checks nothing.
 
-Injected by tests; the product has no such switch.
+Only tests inject them; the product has no such switch.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from magnetar.ledger import snapshots
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import Done, Writer
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inodes import Inode
 
 _MARK = struct.Struct("<qq")
 _MARK_AT = 3  # behind version, tag and length of the first section of a cursor's snapshot
 
 
-class Forgetting(ForgetfulFiles):
-    """A disk that says it has synced and has not."""
+class UnsyncedFiles(SimulatedFiles):
+    """A disk that reports a sync and does not sync."""
 
     def sync(self, inode: Inode, path: str) -> None:
         self._count()
         self.syncs += 1
 
 
-class Lying:
-    """A ledger store in front of the real one; what is not lied about is passed on."""
+class LedgerStoreProxy:
+    """A ledger store in front of the real one; it passes on everything that a subclass does not change."""
 
     def __init__(self, engine: LocalLedgers) -> None:
         self._engine = engine
@@ -39,8 +39,8 @@ class Lying:
         return getattr(self._engine, name)
 
 
-class HastyWriter:
-    """Confirms at once, and writes when it likes."""
+class EarlyConfirmWriter:
+    """Confirms immediately, and writes later."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -58,12 +58,12 @@ class HastyWriter:
         loop.call_later(0.02, self._writer.append, run, _nobody)
 
 
-class Hasty(Lying):
+class EarlyConfirmLedgers(LedgerStoreProxy):
     async def create(self, custom: dict[str, str]) -> Any:
-        return HastyWriter(await self._engine.create(custom))
+        return EarlyConfirmWriter(await self._engine.create(custom))
 
 
-class OverstatedWriter:
+class OverstatingWriter:
     """Snapshots of cursors claim entries beyond what was acknowledged."""
 
     def __init__(self, writer: Writer) -> None:
@@ -80,11 +80,11 @@ class OverstatedWriter:
         self._writer.append(run_of(snapshots.split(lie, sequence)), done)
 
 
-class Overstated(Lying):
+class OverstatingLedgers(LedgerStoreProxy):
     async def create(self, custom: dict[str, str]) -> Any:
         writer = await self._engine.create(custom)
         cursor = custom.get("component") == "snapshots" and "dedup" not in custom["node"]
-        return OverstatedWriter(writer) if cursor else writer
+        return OverstatingWriter(writer) if cursor else writer
 
 
 def _nobody(first: int, error: MagnetarError | None) -> None:

@@ -1,7 +1,6 @@
-"""Versions of the actors and deciders of scalable topics that are wrong on purpose, each in one way: worlds must catch
-every one.
+"""Broken versions of the actors and deciders of scalable topics, each with one fault that worlds must find.
 
-As in `simulation.mutants.engines`, whose kind they are: put in the place of one function while a world runs.
+They work like those of `simulation.mutants.engines`: each replaces one function while a world runs.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from simulation.faults.plan import (
     DAYS_S,
     STEPS,
     Fault,
-    Kind,
+    FaultKind,
 )
 from simulation.mutants.engines import Mutant, Patch, _gullible
 from simulation.world import scalable
@@ -52,13 +51,13 @@ from simulation.world.config import (
     ONCE,
     OTHERS,
     PRODUCERS,
-    Shape,
+    WorldConfig,
 )
 from simulation.world.variants import (
     with_batches,
+    with_consumer_kinds,
     with_keyless,
     with_late_acks,
-    with_ways,
 )
 from simulation.world.workload import CHECKPOINT, STREAM, TopicPlan
 
@@ -67,7 +66,7 @@ RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
 
 
 def _hasty_drain() -> list[Patch]:
-    """Drained is what memory says: acknowledged, and not on disk."""
+    """A segment counts as drained by memory alone: acknowledged, and not on disk."""
 
     def drained(topic: Topic, subscription: Subscription) -> bool:
         return topic.managed.terminated is not None and not subscription.backlog
@@ -76,7 +75,7 @@ def _hasty_drain() -> list[Patch]:
 
 
 def _impatient() -> list[Patch]:
-    """Every segment that is not done is given out, whatever stands before it."""
+    """Every unfinished segment is assigned, in spite of unfinished ancestors."""
 
     def assignable(layout: Layout, latched: Any) -> list[Any]:
         return [one for one in layout.segments if one.id not in latched]
@@ -127,7 +126,7 @@ def _no_cursor() -> list[Patch]:
 
 
 def _deaf_leader() -> list[Patch]:
-    """A leader that never stops: whatever term stands in the record, it goes on giving segments out."""
+    """A leader that never stops: it goes on assigning segments at any term in the record."""
 
     def on(state: TakeOver, event: object) -> takeover.Step:
         return state, ()
@@ -147,7 +146,7 @@ def _deaf_leader() -> list[Patch]:
 
 
 def _deaf_commit() -> list[Patch]:
-    """A subscription that came during a reshape is not looked for."""
+    """A reshape ignores subscriptions that were made during it."""
     return [
         (reshape, "_subscriptions_moved", lambda state, event: False),
         (admission, "check_provision", lambda *args, **more: True),
@@ -155,7 +154,7 @@ def _deaf_commit() -> list[Patch]:
 
 
 def _restarted_ids() -> list[Patch]:
-    """A name that is used again begins anew, its counters too."""
+    """A name that is used again starts with fresh counters."""
 
     def created(before: Record | None, *args: Any, **more: Any) -> Record:
         made: Record = real(before, *args, **more)
@@ -183,7 +182,7 @@ def _hasty_reader() -> list[Patch]:
 
 
 def _forgotten_holds() -> list[Patch]:
-    """A topic lets go of what all subscriptions have, whatever is held."""
+    """A topic deletes what all subscriptions have acknowledged, in spite of holds."""
 
     async def trim(self: Topic) -> int:
         kept, self.kept = self.kept, None
@@ -197,7 +196,7 @@ def _forgotten_holds() -> list[Patch]:
 
 
 def _stale_plans() -> list[Patch]:
-    """What was once measured from a place is told again, though more has come."""
+    """An earlier measurement from a position is used again, though more messages have come."""
 
     async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
         before = self._asked
@@ -210,55 +209,55 @@ def _stale_plans() -> list[Patch]:
 # Faults that a safeguard is for
 
 
-def _dying_leaders(world: Shape, rng: random.Random) -> Shape:
+def _dying_leaders(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Brokers die or stand still at steps of reshapes, again and again."""
     more = [
-        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.AT_STEP, (rng.choice(RESHAPES), deed), for_s=lasts_s)
+        Fault(rng.uniform(CALM_S, world.chaos_s), FaultKind.AT_STEP, (rng.choice(RESHAPES), deed), for_s=lasts_s)
         for deed, lasts_s in (("KILL", 0.5), ("PAUSE", 6.0), ("KILL", 1.0), ("EXPIRE_UNTOLD", 0.0)) * 2
     ]
-    return _with(world, more)
+    return with_faults(world, more)
 
 
-def _lost_receipts(world: Shape, rng: random.Random) -> Shape:
+def _lost_receipts(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Producers lose their connections while segments are sealed."""
     more = [
-        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.LOSE, (PRODUCERS, broker))
+        Fault(rng.uniform(CALM_S, world.chaos_s), FaultKind.LOSE, (PRODUCERS, broker))
         for broker in world.brokers
         for _ in range(20)
     ]
-    return _with(_busy(world, rng), more)
+    return with_faults(with_many_reshapes(world, rng), more)
 
 
-def _read(world: Shape, rng: random.Random) -> Shape:
+def _read(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Readers with checkpoints on every topic, and many reshapes."""
-    readers = tuple(one if _is_read(one) else with_ways(rng, one) for one in world.topics)
-    return replace(_busy(world, rng), topics=readers)
+    readers = tuple(one if _is_read(one) else with_consumer_kinds(rng, one) for one in world.topics)
+    return replace(with_many_reshapes(world, rng), topics=readers)
 
 
 def _is_read(topic: TopicPlan) -> bool:
     return any(plan.type == CHECKPOINT for plan in topic.subscriptions)
 
 
-def _planned(world: Shape, rng: random.Random) -> Shape:
-    """Somebody reads in batches, under a hold, a topic of small ledgers that keeps nothing without it."""
-    held = scalable.unkept(rng, f"topic://{GONE}/held")
+def _planned(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    """A batch reader, under a hold, on a topic of small ledgers that retains nothing without the hold."""
+    held = scalable.unretained_topic(rng, f"topic://{GONE}/held")
     others = tuple(one for one in world.topics if one.topic != held.topic)
     settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
     return replace(world, topics=(*others, with_batches(rng, held)), settings=settings)
 
 
-def _busy(world: Shape, rng: random.Random) -> Shape:
+def with_many_reshapes(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Many reshapes, and subscriptions and topics that come and go."""
     assert world.scale is not None
     return replace(world, scale=replace(world.scale, reshape_s=0.2, idle=True, doomed=True))
 
 
-def _with(world: Shape, more: list[Fault]) -> Shape:
+def with_faults(world: WorldConfig, more: list[Fault]) -> WorldConfig:
     return replace(world, faults=tuple(sorted([*world.faults, *more], key=lambda fault: fault.at_s)))
 
 
 def _hasty_buckets() -> list[Patch]:
-    """Whoever owns an entry bucket now gets what comes, whatever the one before has of it unacknowledged."""
+    """The new owner of an entry bucket gets messages while the former one has unacknowledged ones of it."""
 
     def may_send(self: BucketOrder[Any], slot: int, consumer: Any, position: Position) -> bool:
         return True
@@ -266,9 +265,9 @@ def _hasty_buckets() -> list[Patch]:
     return [(BucketOrder, "may_send", may_send)]
 
 
-def _sharing(shape: Shape, chance: random.Random) -> Shape:
+def _sharing(config: WorldConfig, chance: random.Random) -> WorldConfig:
     """Many consumers of few segments, who keep what they have for a while."""
-    scale = None if shape.scale is None else replace(shape.scale, segments=1, active_max=2)
+    scale = None if config.scale is None else replace(config.scale, segments=1, active_max=2)
     topics = tuple(
         replace(
             topic,
@@ -277,9 +276,9 @@ def _sharing(shape: Shape, chance: random.Random) -> Shape:
                 for plan in topic.subscriptions
             ),
         )
-        for topic in shape.topics
+        for topic in config.topics
     )
-    return replace(shape, scale=scale, topics=topics)
+    return replace(config, scale=scale, topics=topics)
 
 
 def _unkept() -> list[Patch]:
@@ -293,23 +292,23 @@ def _unkept() -> list[Patch]:
 
 
 def _unnumbered() -> list[Patch]:
-    """After a merge nobody can tell of a message without a key which parent may have it."""
+    """After a merge it is unknown which parent may have a message without a key."""
     return [(Spread, "numbers", lambda self, span, entry: None), (publish, "_spread_hash", lambda *given: None)]
 
 
-def _unset(world: Shape, chance: random.Random) -> Shape:
+def _unset(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """Topics in a namespace without a retention policy, in a world that lasts until housekeeping has come round."""
     topics = tuple(replace(one, topic=one.topic.replace(KEPT, LEFT), regular=False) for one in world.topics)
     return replace(world, topics=topics, chaos_s=max(world.chaos_s, 9.0))
 
 
-def _wrong_clocks(world: Shape, chance: random.Random) -> Shape:
+def _wrong_clocks(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """The same, and clocks that are days ahead."""
-    jumps = [Fault(chance.uniform(CALM_S, 4.0), Kind.JUMP, (broker,), amount=DAYS_S) for broker in world.brokers]
-    return _with(_unset(world, chance), jumps)
+    jumps = [Fault(chance.uniform(CALM_S, 4.0), FaultKind.JUMP, (broker,), amount=DAYS_S) for broker in world.brokers]
+    return with_faults(_unset(world, chance), jumps)
 
 
-def _without_keys(world: Shape, chance: random.Random) -> Shape:
+def _without_keys(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """Producers that send again what they do not know to be stored, without keys, while segments are merged."""
 
     def once(topic: TopicPlan) -> TopicPlan:
@@ -321,7 +320,7 @@ def _without_keys(world: Shape, chance: random.Random) -> Shape:
     return _lost_receipts(replace(world, topics=tuple(topics.values())), chance)
 
 
-def _late_acks(world: Shape, chance: random.Random) -> Shape:
+def _late_acks(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """One consumer of each stream, which stays, and acknowledges many messages at a time, by time or when it leaves."""
 
     def late(topic: TopicPlan) -> TopicPlan:
@@ -329,7 +328,9 @@ def _late_acks(world: Shape, chance: random.Random) -> Shape:
         alone = tuple(replace(one, consumers=1, earliest=True, stint_s=100.0) for one in streams)
         return with_late_acks(chance, replace(topic, subscriptions=alone))
 
-    return replace(_busy(world, chance), topics=tuple(late(topic) for topic in world.topics if not topic.regular))
+    return replace(
+        with_many_reshapes(world, chance), topics=tuple(late(topic) for topic in world.topics if not topic.regular)
+    )
 
 
 def _stale_receipts() -> list[Patch]:
@@ -337,40 +338,40 @@ def _stale_receipts() -> list[Patch]:
     return [(StreamCoordinator, "_forget_received", lambda self, holds: None)]
 
 
-def _late_acks_over_bad_links(world: Shape, chance: random.Random) -> Shape:
+def _late_acks_over_bad_links(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """The same consumers lose their connections again and again: holds end while more is read ahead."""
     made = _late_acks(world, chance)
     lost = [
-        Fault(chance.uniform(CALM_S, made.chaos_s), Kind.LOSE, (broker, host), for_s=chance.uniform(0.1, 0.3))
+        Fault(chance.uniform(CALM_S, made.chaos_s), FaultKind.LOSE, (broker, host), for_s=chance.uniform(0.1, 0.3))
         for broker in made.brokers
         for host in (CONSUMERS, OTHERS)
         for _ in range(LOST_TIMES)
     ]
-    return _with(made, lost)
+    return with_faults(made, lost)
 
 
-def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None, brokers: int = 1) -> Mutant:
-    return Mutant(name, seeds, near, True, patches=patches, provoked=provoked, brokers=brokers, scalable=True)
+def scalable_mutant(name: str, seeds: int, near: int, patches: Any, provoke: Any = None, brokers: int = 1) -> Mutant:
+    return Mutant(name, seeds, near, True, patches=patches, provoke=provoke, brokers=brokers, scalable=True)
 
 
-MISSHAPEN = (
-    _mutant("drain judged from unflushed acks", 10, 2, _hasty_drain),
-    _mutant("children given before their ancestors are latched", 10, 2, _impatient),
-    _mutant("children wait for late acknowledgements", 5, 2, _no_read_ahead, _late_acks),
-    _mutant("a segment counts as received after its hold", 40, 54, _stale_receipts, _late_acks_over_bad_links),
-    _mutant("only direct parents gate", 30, 43, _only_parents, _busy),
-    _mutant("deduplication map not seeded", 40, 59, _unseeded, _lost_receipts),
-    _mutant("take-over does not finish an intent", 20, 2, _careless_heir, _dying_leaders, 2),
-    _mutant("cursor not created on a child", 5, 2, _no_cursor),
-    _mutant("old leader not stopped", 60, 54, _deaf_leader, _dying_leaders, 2),
-    _mutant("subscription born during a reshape overlooked", 60, 171, _deaf_commit, _busy),
-    _mutant("segment ids restarted", 20, 30, _restarted_ids, _busy),
-    _mutant("a bucket changes hands with entries unacknowledged", 10, 2, _hasty_buckets, _sharing),
-    _mutant("finished segments left out of a checkpoint", 10, 21, _forgetful_checkpoint, _read),
-    _mutant("a batch read with its first message", 20, 19, _hasty_reader, _read),
-    _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
-    _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
-    _mutant("a split deletes what has no subscription", 5, 2, _unkept, _unset),
-    _mutant("a jump of the clock makes everything old", 20, 10, _gullible, _wrong_clocks),
-    _mutant("messages without keys told apart by nothing", 20, 54, _unnumbered, _without_keys),
+SCALABLE_MUTANTS = (
+    scalable_mutant("drain judged from unflushed acks", 10, 2, _hasty_drain),
+    scalable_mutant("children given before their ancestors are latched", 10, 2, _impatient),
+    scalable_mutant("children wait for late acknowledgements", 5, 2, _no_read_ahead, _late_acks),
+    scalable_mutant("a segment counts as received after its hold", 40, 54, _stale_receipts, _late_acks_over_bad_links),
+    scalable_mutant("only direct parents gate", 30, 43, _only_parents, with_many_reshapes),
+    scalable_mutant("deduplication map not seeded", 40, 59, _unseeded, _lost_receipts),
+    scalable_mutant("take-over does not finish an intent", 20, 2, _careless_heir, _dying_leaders, 2),
+    scalable_mutant("cursor not created on a child", 5, 2, _no_cursor),
+    scalable_mutant("old leader not stopped", 60, 54, _deaf_leader, _dying_leaders, 2),
+    scalable_mutant("subscription born during a reshape overlooked", 60, 171, _deaf_commit, with_many_reshapes),
+    scalable_mutant("segment ids restarted", 20, 30, _restarted_ids, with_many_reshapes),
+    scalable_mutant("a bucket changes hands with entries unacknowledged", 10, 2, _hasty_buckets, _sharing),
+    scalable_mutant("finished segments left out of a checkpoint", 10, 21, _forgetful_checkpoint, _read),
+    scalable_mutant("a batch read with its first message", 20, 19, _hasty_reader, _read),
+    scalable_mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
+    scalable_mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
+    scalable_mutant("a split deletes what has no subscription", 5, 2, _unkept, _unset),
+    scalable_mutant("a jump of the clock makes everything old", 20, 10, _gullible, _wrong_clocks),
+    scalable_mutant("messages without keys told apart by nothing", 20, 54, _unnumbered, _without_keys),
 )

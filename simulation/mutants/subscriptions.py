@@ -1,7 +1,6 @@
-"""Versions of what moves subscriptions, migrates topics and ends holds that are wrong on purpose, each in one way:
-worlds must catch every one.
+"""Broken versions of seeks, migrations and the end of holds, each with one fault that worlds must find.
 
-As in `simulation.mutants.scalable`, of whose kind they are.
+They work like those of `simulation.mutants.scalable`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from magnetar.topic.measure import Asked, TopicMeter
 from magnetar.topic.topic import Topic
 from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 from simulation.mutants.engines import Patch
-from simulation.mutants.scalable import _busy, _mutant
+from simulation.mutants.scalable import scalable_mutant, with_many_reshapes
 from simulation.world.config import (
     KEPT,
     LEFT,
-    Shape,
+    WorldConfig,
     lapsing,
 )
 from simulation.world.variants import (
@@ -53,7 +52,7 @@ def _half_seeks() -> list[Patch]:
 
 
 def _half_times() -> list[Patch]:
-    """A seek to a time takes a sealed segment for one of before it, whatever its bounds."""
+    """A seek to a time takes a sealed segment for an older one, in spite of its bounds."""
 
     def by_time(segment: Segment, time_ms: int) -> SegmentTarget:
         return real(segment, time_ms) if segment.is_active else seek_target.END
@@ -63,7 +62,7 @@ def _half_times() -> list[Patch]:
 
 
 def _moved_once() -> list[Patch]:
-    """A cursor that a seek has moved is taken for moved by every later one."""
+    """A cursor that one seek has moved counts as moved by every later seek."""
 
     async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
         found = topic.subscriptions.get(request.subscription.name)
@@ -77,7 +76,7 @@ def _moved_once() -> list[Patch]:
 
 
 def _half_skips() -> list[Patch]:
-    """Who passes over everything passes over what takes messages, and leaves the rest."""
+    """A skip of everything skips active segments only."""
 
     def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
         found: dict[SegmentId, SegmentTarget] = real(asked, layout)
@@ -94,7 +93,7 @@ def _left_behind() -> list[Patch]:
 
 
 def _sudden_end() -> list[Patch]:
-    """A hold whose time is over ends, announced or not."""
+    """A hold ends with its time, announced or not."""
 
     def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
         return Due.EXPIRE if held.keeps and now_ms >= held.until_ms else real(held, now_ms, announced_for_s)
@@ -104,7 +103,7 @@ def _sudden_end() -> list[Patch]:
 
 
 def _untold_gap() -> list[Patch]:
-    """What is gone before a place that is measured is passed over without a word."""
+    """Deleted messages in front of a measured position are skipped without an error."""
 
     async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
         return told((await real(self, asked)).stretch._replace(lost=False))
@@ -116,17 +115,19 @@ def _untold_gap() -> list[Patch]:
 # What a safeguard is for
 
 
-def _moving(added: Callable[[random.Random, TopicPlan], TopicPlan]) -> Callable[[Shape, random.Random], Shape]:
+def _moving(
+    added: Callable[[random.Random, TopicPlan], TopicPlan],
+) -> Callable[[WorldConfig, random.Random], WorldConfig]:
     """Every topic that keeps what was acknowledged has such a subscription and no other."""
 
-    def provoked(world: Shape, rng: random.Random) -> Shape:
+    def provoke(world: WorldConfig, rng: random.Random) -> WorldConfig:
         kept = [one for one in world.topics if one.kept]
         return replace(world, topics=tuple(added(rng, replace(one, subscriptions=())) for one in kept))
 
-    return provoked
+    return provoke
 
 
-def _migrating(world: Shape, rng: random.Random) -> Shape:
+def _migrating(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
 
     def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
@@ -139,9 +140,9 @@ def _migrating(world: Shape, rng: random.Random) -> Shape:
     return _moving(added)(world, rng)
 
 
-def _skipping(world: Shape, rng: random.Random) -> Shape:
-    """The same for who passes over everything, with consumers that keep sealed segments for long, and do not stay."""
-    found = _moving(with_skips)(_busy(world, rng), rng)
+def _skipping(world: WorldConfig, rng: random.Random) -> WorldConfig:
+    """The same for skips of everything, with consumers that keep sealed segments for long, and do not stay."""
+    found = _moving(with_skips)(with_many_reshapes(world, rng), rng)
     topics = tuple(
         replace(
             topic,
@@ -152,12 +153,12 @@ def _skipping(world: Shape, rng: random.Random) -> Shape:
     return replace(found, topics=topics)
 
 
-MISLED = (
-    _mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _moving(with_seeks)),
-    _mutant("a seek to a time forgets sealed segments", 10, 21, _half_times, _moving(with_times)),
-    _mutant("a cursor is moved by its first seek only", 10, 19, _moved_once, _moving(with_sought_queue)),
-    _mutant("a hold ends unannounced", 10, 2, _sudden_end, lapsing),
-    _mutant("a gap is passed over without a word", 20, 2, _untold_gap, lapsing),
-    _mutant("subscriptions of a plain topic not carried over", 10, 2, _left_behind, _migrating),
-    _mutant("sealed segments are left when all is skipped", 10, 21, _half_skips, _skipping),
+SUBSCRIPTION_MUTANTS = (
+    scalable_mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _moving(with_seeks)),
+    scalable_mutant("a seek to a time forgets sealed segments", 10, 21, _half_times, _moving(with_times)),
+    scalable_mutant("a cursor is moved by its first seek only", 10, 19, _moved_once, _moving(with_sought_queue)),
+    scalable_mutant("a hold ends unannounced", 10, 2, _sudden_end, lapsing),
+    scalable_mutant("a gap is passed over without a word", 20, 2, _untold_gap, lapsing),
+    scalable_mutant("subscriptions of a plain topic not carried over", 10, 2, _left_behind, _migrating),
+    scalable_mutant("sealed segments are left when all is skipped", 10, 21, _half_skips, _skipping),
 )

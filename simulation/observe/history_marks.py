@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 
 from simulation import history as record
-from simulation.check.history_index import tell
+from simulation.check.history_index import index_history
 from simulation.history import OK, History
 from simulation.world.workload import QUEUE
 
 
-def counted(history: History) -> Counter[str]:
+def count_marks(history: History) -> Counter[str]:
     found: Counter[str] = Counter()
-    for subscription in tell(history).subscriptions.values():
+    for subscription in index_history(history).subscriptions.values():
         for line in subscription.lines:
             if line.operation != record.SEEK or line.phase != OK:
                 continue

@@ -1,7 +1,7 @@
-"""Looks at what a world holds, now and then, and writes it beside its limit (invariant 15).
+"""Samples what a world holds, and records each sample beside its limit (invariant 15).
 
-While things break: bytes published and not stored, connections, requests being worked on, what clients have on their
-way. When all clients have closed: nothing of it may be left. It only reads.
+During the faults it samples bytes published and not stored, connections, running requests, and pending messages of
+clients. When all clients have closed, all of these must be zero. It only reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Sample = tuple[str, int, int]  # what, measured, limit
 EVERY_S = 1.0
 
 
-def sample(world: ClusterWorld) -> None:
+def sample_limits(world: ClusterWorld) -> None:
     for name, node in world.nodes.items():
         if world.hosts[name].alive:
             _note(world, ((f"{name} {what}", found, limit) for what, found, limit in _node(node)))
@@ -30,7 +30,7 @@ def sample(world: ClusterWorld) -> None:
         _note(world, ((f"{name} {what}", found, limit) for what, found, limit in _client(client)))
 
 
-def rest(world: ClusterWorld) -> None:
+def sample_at_rest(world: ClusterWorld) -> None:
     """All clients have closed."""
     for name, node in world.nodes.items():
         left = (
@@ -60,7 +60,7 @@ def _client(client: Client) -> Iterator[Sample]:
 
 
 def _note(world: ClusterWorld, samples: Iterator[Sample]) -> None:
-    """Only what is more than it ever was: the rest says nothing new."""
+    """Records only a new maximum."""
     for what, measured, limit in samples:
         if measured > world.peaks.get(what, 0):
             world.peaks[what] = measured

@@ -1,8 +1,8 @@
-"""Rare events that the worlds must have met: tests that pass because nothing happened prove nothing.
+"""Rare events that worlds must meet: a test that passes because nothing happened proves nothing.
 
-The product calls `Runtime.mark(name, **facts)` where something rare happens; what clients and operators did is counted
-from their history (`simulation.observe.history_marks`). A long run that never hits one of
-`WANTED` fails: then the faults are too tame, or a mark stands where nothing ever comes by.
+The product calls `Runtime.mark(name, **facts)` where something rare happens; the operations of clients and operators
+are counted from their history (`simulation.observe.history_marks`). A long run that never meets one of `WANTED` fails:
+then the faults are too mild, or the mark stands in code that never runs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-Heard = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
+MarkListener = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
 
 # What topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
 # (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address; not
-# what takes a plan back (`reshape.refused` and what follows it): no owner of a world refuses a child for good.
+# what takes a plan back (`reshape.refused` and what follows it): no owner of a world refuses a child permanently.
 WANTED = frozenset(
     {
         "broker.registered",
@@ -71,10 +71,10 @@ WANTED = frozenset(
 )
 
 
-class Marks:
-    """Counts what one world met, and passes it on to whoever tells its story."""
+class MarkCounter:
+    """Counts the marks of one world, and passes each on to a listener."""
 
-    def __init__(self, heard: Heard | None = None) -> None:
+    def __init__(self, heard: MarkListener | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self._heard = heard
 
@@ -84,5 +84,5 @@ class Marks:
             self._heard(host, name, facts)
 
 
-def missed(counts: Mapping[str, int]) -> list[str]:
+def missing_marks(counts: Mapping[str, int]) -> list[str]:
     return sorted(name for name in WANTED if not counts.get(name))

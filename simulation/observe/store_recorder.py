@@ -1,8 +1,8 @@
-"""Writes into the history what the stores of a world hold about scalable topics, at every change and at rest.
+"""Records in the history what the stores of a world hold about scalable topics, at every change and at rest.
 
-It sees each value the moment it stands in the metadata store, whoever wrote it and whoever heard: the truth that no
-broker tells. What a segment's owner has on disk of a cursor is asked of the owner's own object, without its methods
-that decide anything. It only reads.
+It sees each value as soon as the metadata store holds it, from any writer: the truth that no broker reports. It reads
+the durable position of a cursor from the owner's own object, without calling methods that decide anything. It only
+reads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simulation.world.cluster import ClusterWorld
 
 
-class Notary:
+class StoreRecorder:
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._records: dict[str, Record] = {}
@@ -40,7 +40,7 @@ class Notary:
         world.store.content.watchers.append(self._changed)
 
     def inventory(self) -> None:
-        """At rest: what is there, and what should be."""
+        """At rest: the existing segments and cursors, and the expected ones."""
         tree = self._world.store.content.tree
         for topic, found in sorted(self._records.items()):
             name = topic_name(topic)
@@ -73,8 +73,7 @@ class Notary:
         return sorted(decode(part) for part in parts if _kind(tree.records.get(f"{at}/{part}")) == KIND)
 
     def _subscriptions(self, name: TopicName) -> tuple[list[str], list[str]]:
-        """Those with cursors that somebody was told of, and those that were begun, or begun to be removed, and not
-        ended."""
+        """Those whose clients got a success, and those whose creation or removal has an unknown outcome."""
         tree, parent = self._world.store.content.tree, paths.scalable_subscriptions(name)
         ready: list[str] = []
         unready: list[str] = []
@@ -97,7 +96,7 @@ class Notary:
         return [(one.id, str(one.topic(topic_name(topic)))) for one in found.layout.active]
 
     def followed(self, process: str, facts: dict[str, Any]) -> None:
-        """A client goes by this layout or assignment from now on."""
+        """A client uses this layout or assignment from now on."""
         self._world.history.note(
             f"{process} {facts.get('consumer', '')}".strip(),
             record.LAYOUT,
@@ -185,7 +184,7 @@ class Notary:
         )
 
     def _hold(self, topic: str, name: str, held: Held) -> None:
-        """Where its end comes nearer, or goes away again."""
+        """Records a hold whose end comes nearer or is withdrawn."""
         ends = (bool(held.warned_ms), bool(held.expired_ms))
         if ends == self._ends.get((topic, name), (False, False)):
             return
@@ -194,7 +193,7 @@ class Notary:
         self._world.history.note("world", record.HOLD, OK, topic, hold=name, **facts)
 
     def _durable(self, name: TopicName, subscription_name: str, segment: SegmentId) -> bool | None:
-        """Whether the cursor is at the end of the segment on disk; None: nobody has it loaded."""
+        """Whether the cursor is at the end of the segment on disk; None: no broker has it loaded."""
         found = self._records.get(str(name))
         if found is None or segment not in found.layout:
             return None

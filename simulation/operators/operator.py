@@ -1,6 +1,6 @@
-"""How the operators of a world ask its brokers: the real routes of one that is up, redirects followed.
+"""How the operators of a world call its brokers: by the real routes of a running broker, following redirects.
 
-What they were told is what happened: 2xx did, 4xx for sure did not, anything else (or no answer) may have.
+The status gives the outcome: 2xx took effect, 4xx certainly did not, anything else (or no answer) may have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simulation.history import FAIL, OK, UNKNOWN
 if TYPE_CHECKING:
     from simulation.world.cluster import ClusterWorld
 
-Found = tuple[int, bytes] | None  # status and body; None: nobody heard, or no answer came
+RestOutcome = tuple[int, bytes] | None  # status and body; None: no answer came
 
 ANSWER_S = 20.0  # without an answer for so long, it may have happened
 TRIES_MAX = 60  # in a healed world
@@ -32,22 +32,22 @@ class Operator:
         self._chance = chance
 
     def _broker(self) -> str:
-        return self._chance.choice(self._world.shape.brokers)
+        return self._chance.choice(self._world.config.brokers)
 
-    async def _told(self, broker: str, path: str) -> Any:
-        """What a broker answers; None: that there is nothing."""
+    async def _get(self, broker: str, path: str) -> Any:
+        """The answer of a broker; None: not found."""
         for _ in range(TRIES_MAX):
-            found = await self._ask(broker, Request("GET", path))
+            found = await self._call(broker, Request("GET", path))
             if found is not None and found[0] < 500:
                 return json.loads(found[1]) if found[0] == 200 else None
             await asyncio.sleep(1.0)
         raise AssertionError(f"{broker} does not answer GET {path} in a healed world: {found}")
 
-    async def _ask(self, broker: str, request: Request, answer_s: float = ANSWER_S) -> Found:
-        """Where nobody is, nothing was asked."""
+    async def _call(self, broker: str, request: Request, answer_s: float = ANSWER_S) -> RestOutcome:
+        """If no broker runs there, nothing was requested."""
         for _ in range(REDIRECTS_MAX):
             node, host = self._world.nodes.get(broker), self._world.hosts[broker]
-            if node is None or not node.ready or host.life is None:
+            if node is None or not node.ready or host.incarnation is None:
                 return 404, b"it is down"
             task = host.do(_answered(node, request))
             done, _ = await asyncio.wait([task], timeout=answer_s)
@@ -60,20 +60,20 @@ class Operator:
         return 404, b"sent from one to the other"
 
 
-def asked(method: str, path: str) -> Request:
-    """With the query that the path has."""
+def rest_request(method: str, path: str) -> Request:
+    """A request with the query of the path."""
     parts = urlsplit(path)
     pairs = parse_qsl(parts.query)
     return Request(method, parts.path, dict(pairs), pairs=pairs)
 
 
-def phase(found: Found) -> str:
+def outcome_phase(found: RestOutcome) -> str:
     if found is None or found[0] >= 500:
         return UNKNOWN
     return OK if found[0] < 300 else FAIL
 
 
-def error(found: Found) -> str:
+def outcome_error(found: RestOutcome) -> str:
     return "no answer" if found is None else "" if found[0] < 300 else f"{found[0]} {found[1][:80].decode()}"
 
 

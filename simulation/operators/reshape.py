@@ -1,8 +1,8 @@
-"""The operator who makes the scalable topics of a world, splits and merges them under load, and looks at the end.
+"""The operator who creates the scalable topics of a world, splits and merges them under load, and compares the result.
 
-Halves, chosen points, several children, two or more neighbours at once; also subscriptions that nobody consumes, and a
-topic of its own that is deleted and made again. What it asks for and is told is written down; what became of it is for
-the record of the topic to say.
+It splits by halves, at chosen points and into several children, and merges two or more neighbours. It also creates
+subscriptions without consumers, and a topic of its own that is deleted and created again. It records requests and
+answers; the record of the topic has the results.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from simulation import history as record
 from simulation.history import INVOKE, OK
 from simulation.operators.operator import (
     Operator,
-    asked,
-    error,
-    phase,
+    outcome_error,
+    outcome_phase,
+    rest_request,
 )
 from simulation.operators.topic_admin import JSON
-from simulation.world.scalable import DOOMED, ScalePlan
+from simulation.world.scalable import DOOMED, ScalablePlan
 from simulation.world.workload import TopicPlan
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ CREATE_TRIES_MAX = 60
 IDLE = ("idle0", "idle1")  # subscriptions without consumers
 
 
-class Shaper(Operator):
-    def __init__(self, world: ClusterWorld, chance: random.Random, plan: ScalePlan) -> None:
+class ReshapeOperator(Operator):
+    def __init__(self, world: ClusterWorld, chance: random.Random, plan: ScalablePlan) -> None:
         super().__init__(world, chance)
         self._plan = plan
         self._doing: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def make(self) -> None:
         """Every topic, before anything breaks."""
-        for topic in self._world.shape.topics:
+        for topic in self._world.config.topics:
             if topic.regular:
                 await self._create_plain(topic)
             else:
                 await self._create(topic.topic)
 
     async def run(self, pause_s: float) -> None:
-        """Reshapes, one after another or several at once, until it is over."""
+        """Reshapes, one after another or several concurrently, until the world is over."""
         under_way: list[asyncio.Task[None]] = []
         while not self.over:
             await asyncio.sleep(self._chance.expovariate(1 / self._plan.reshape_s))
@@ -59,14 +59,14 @@ class Shaper(Operator):
         for task in under_way:
             await task
 
-    async def ask_everybody(self) -> None:
-        """All brokers of a healed world tell the same layout."""
-        for plan in self._world.shape.topics:
-            for broker in self._world.shape.brokers:
-                await self._told(broker, _path(plan.topic))
-                found = await self._told(broker, f"{_path(plan.topic)}/subscriptions")
+    async def query_all_brokers(self) -> None:
+        """All brokers of a healed world show the same layout."""
+        for plan in self._world.config.topics:
+            for broker in self._world.config.brokers:
+                await self._get(broker, _path(plan.topic))
+                found = await self._get(broker, f"{_path(plan.topic)}/subscriptions")
                 self._world.history.note(broker, record.LIST, OK, plan.topic, subscriptions=sorted(found))
-        self._world.notary.inventory()
+        self._world.store_recorder.inventory()
 
     # Doing
 
@@ -74,14 +74,14 @@ class Shaper(Operator):
         if self._plan.doomed and self._chance.random() < 0.2:
             await self._change_doomed()
             return
-        topics = [plan.topic for plan in self._world.shape.topics]
+        topics = [plan.topic for plan in self._world.config.topics]
         if self._plan.idle and self._chance.random() < 0.3:
             await self._change_idle(self._chance.choice(topics))
             return
         await self._reshape(self._chance.choice([*topics, DOOMED] if self._plan.doomed else topics))
 
     async def _reshape(self, topic: str) -> None:
-        found = await self._ask(self._broker(), asked("GET", _path(topic)))
+        found = await self._call(self._broker(), rest_request("GET", _path(topic)))
         if found is None or found[0] != 200:
             return
         segments = json.loads(found[1])["segments"].values()
@@ -93,9 +93,9 @@ class Shaper(Operator):
             return
         kind, ids, path = wish
         self._world.history.note("shaper", record.RESHAPE, INVOKE, topic, kind=kind, segments=ids)
-        done = await self._ask(self._broker(), asked("POST", f"{_path(topic)}/{path}"), OPERATION_S)
+        done = await self._call(self._broker(), rest_request("POST", f"{_path(topic)}/{path}"), OPERATION_S)
         self._world.history.note(
-            "shaper", record.RESHAPE, phase(done), topic, kind=kind, segments=ids, error=error(done)
+            "shaper", record.RESHAPE, outcome_phase(done), topic, kind=kind, segments=ids, error=outcome_error(done)
         )
 
     def _merges(self, active: int) -> bool:
@@ -127,7 +127,7 @@ class Shaper(Operator):
         return "split", [one["segmentId"]], f"split/{one['segmentId']}{way}"
 
     async def _create(self, topic: str) -> None:
-        await self._made(topic, asked("PUT", f"{_path(topic)}?numInitialSegments={self._plan.segments}"))
+        await self._made(topic, rest_request("PUT", f"{_path(topic)}?numInitialSegments={self._plan.segments}"))
 
     async def _create_plain(self, topic: TopicPlan) -> None:
         path = f"/admin/v2/{topic.address.replace('://', '/')}"
@@ -139,28 +139,32 @@ class Shaper(Operator):
 
     async def _made(self, topic: str, request: Request) -> None:
         for _ in range(CREATE_TRIES_MAX):
-            found = await self._ask(self._broker(), request)
+            found = await self._call(self._broker(), request)
             if found is not None and (found[0] < 300 or found[0] == 409):
                 return
             await asyncio.sleep(0.2)
         raise AssertionError(f"{topic} cannot be made: {found}")
 
     async def _change_idle(self, topic: str) -> None:
-        """A subscription that nobody consumes: it comes and goes while segments do."""
+        """Creates or removes a subscription without consumers, during reshapes."""
         name = self._chance.choice(IDLE)
         doing = self._doing.setdefault((topic, name), asyncio.Lock())  # one operator, one thing at a time
         async with doing:
             operation, method = self._chance.choice(((record.SUBSCRIBE, "PUT"), (record.UNSUBSCRIBE, "DELETE")))
             facts: dict[str, Any] = {"subscription": name, "type": "Stream", "earliest": True}
             self._world.history.note("shaper", operation, INVOKE, topic, **facts)
-            found = await self._ask(self._broker(), asked(method, f"{_path(topic)}/subscriptions/{name}"), OPERATION_S)
-            self._world.history.note("shaper", operation, phase(found), topic, error=error(found), **facts)
+            found = await self._call(
+                self._broker(), rest_request(method, f"{_path(topic)}/subscriptions/{name}"), OPERATION_S
+            )
+            self._world.history.note(
+                "shaper", operation, outcome_phase(found), topic, error=outcome_error(found), **facts
+            )
 
     async def _change_doomed(self) -> None:
         operation, method = self._chance.choice(((record.CREATE, "PUT"), (record.DELETE, "DELETE")))
         self._world.history.note("shaper", operation, INVOKE, DOOMED)
-        found = await self._ask(self._broker(), asked(method, f"{_path(DOOMED)}?force=true"), OPERATION_S)
-        self._world.history.note("shaper", operation, phase(found), DOOMED, error=error(found))
+        found = await self._call(self._broker(), rest_request(method, f"{_path(DOOMED)}?force=true"), OPERATION_S)
+        self._world.history.note("shaper", operation, outcome_phase(found), DOOMED, error=outcome_error(found))
 
 
 def _range(segment: dict[str, Any]) -> tuple[int, int]:

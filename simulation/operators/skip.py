@@ -1,7 +1,7 @@
-"""The operator who moves subscriptions of scalable topics past all there is, now and then, under their consumers.
+"""The operator who moves subscriptions of scalable topics to the end, now and then, under their consumers.
 
-One at a time, and it waits for the end of each; where nobody hears it, the history says so. Only subscriptions that
-nobody else moves.
+It does one skip after another and waits for each; the history records an unknown outcome. It uses only subscriptions
+that no other process moves.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from simulation import history as record
 from simulation.history import FAIL, INVOKE, UNKNOWN
 from simulation.operators.operator import (
     Operator,
-    asked,
-    error,
-    phase,
+    outcome_error,
+    outcome_phase,
+    rest_request,
 )
 from simulation.operators.reshape import OPERATION_S, _path
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 PAUSE_S = 2.0  # between two of them, on average
 
 
-class Mover(Operator):
+class SkipOperator(Operator):
     def __init__(self, world: ClusterWorld, chance: random.Random) -> None:
         super().__init__(world, chance)
-        plans = world.shape.topics
+        plans = world.config.topics
         self._moved = [(topic.topic, plan.name) for topic in plans for plan in topic.subscriptions if plan.skipped]
 
     @property
@@ -44,13 +44,14 @@ class Mover(Operator):
             await self._skip(*self._chance.choice(self._moved))
 
     async def _skip(self, topic: str, subscription: str) -> None:
-        """What was sent before its end is known may be passed over; who has a message of before may acknowledge it."""
+        """May skip what was sent before its outcome is known; consumers may still acknowledge the messages that they
+        have."""
         history, loop = self._world.history, asyncio.get_running_loop()
         history.note("mover", record.SEEK, INVOKE, topic, subscription=subscription, since=loop.time(), acks_kept=True)
         path = f"{_path(topic)}/subscriptions/{subscription}/skip-all"
-        found = await self._ask(self._broker(), asked("POST", path), OPERATION_S)
-        ended = phase(found)
+        found = await self._call(self._broker(), rest_request("POST", path), OPERATION_S)
+        ended = outcome_phase(found)
         if ended == FAIL and found is not None and found[0] == 409:
             ended = UNKNOWN  # another one took its place, or what an earlier leader had begun of it goes on
         facts: dict[str, Any] = {"since": loop.time(), "acks_kept": True}
-        history.note("mover", record.SEEK, ended, topic, subscription=subscription, error=error(found), **facts)
+        history.note("mover", record.SEEK, ended, topic, subscription=subscription, error=outcome_error(found), **facts)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from magnetar.admin.request import Request
 from simulation import history as record
 from simulation.history import INVOKE, OK
-from simulation.operators.operator import Operator, error, phase
+from simulation.operators.operator import Operator, outcome_error, outcome_phase
 
 if TYPE_CHECKING:
     from simulation.world.cluster import ClusterWorld
@@ -28,12 +28,12 @@ KEYS = ("color", "owner")
 JSON = {"content-type": "application/json"}
 
 
-class Steward(Operator):
+class TopicAdmin(Operator):
     def __init__(self, world: ClusterWorld, chance: random.Random) -> None:
         super().__init__(world, chance)
         self._number = 0
         self._partitions = 1
-        self._terminates = [plan.topic for plan in world.shape.topics if chance.random() < 0.1][:1]
+        self._terminates = [plan.topic for plan in world.config.topics if chance.random() < 0.1][:1]
 
     async def run(self, pause_s: float) -> None:
         """One thing after another, until it is over."""
@@ -41,9 +41,9 @@ class Steward(Operator):
         while not self.over:
             await asyncio.sleep(self._chance.expovariate(1 / pause_s))
             draw = self._chance.random()
-            for plan in self._world.shape.topics:
+            for plan in self._world.config.topics:
                 if not plan.kept:
-                    await self._ask(self._broker(), Request("POST", f"{_path(plan.topic)}/trim"))
+                    await self._call(self._broker(), Request("POST", f"{_path(plan.topic)}/trim"))
             if self._terminates and self._chance.random() < 0.1:
                 await self._terminate(self._terminates.pop())
             if draw < 0.3:
@@ -56,20 +56,20 @@ class Steward(Operator):
             elif self._partitions < PARTITIONS_MAX:
                 await self._grow(self._partitions + 1)
 
-    async def ask_everybody(self) -> None:
-        """In a healed world every broker tells the same, and it is what was done."""
-        for broker in self._world.shape.brokers:
-            listed = await self._told(broker, f"/admin/v2/persistent/{NAMESPACE}")
+    async def query_all_brokers(self) -> None:
+        """In a healed world every broker gives the same answer, and it matches the operations."""
+        for broker in self._world.config.brokers:
+            listed = await self._get(broker, f"/admin/v2/persistent/{NAMESPACE}")
             mine = [name for name in listed or [] if name in TOPICS]
             self._world.history.note(broker, record.LIST, OK, topics=mine)
-            found = await self._told(broker, f"/admin/v2/namespaces/{NAMESPACE}/properties") or {}
+            found = await self._get(broker, f"/admin/v2/namespaces/{NAMESPACE}/properties") or {}
             for key in KEYS:
                 self._world.history.note(broker, record.TOLD, OK, key=key, to=found.get(key))
-            grown = await self._told(broker, f"/admin/v2/persistent/{NAMESPACE}/{GROWING}/partitions") or {}
+            grown = await self._get(broker, f"/admin/v2/persistent/{NAMESPACE}/{GROWING}/partitions") or {}
             count = str(grown.get("partitions", 0))
             self._world.history.note(broker, record.TOLD, OK, key=GROWING, to=None if count == "0" else count)
-        for plan in self._world.shape.topics:
-            names = await self._told(self._world.shape.brokers[0], f"{_path(plan.topic)}/subscriptions")
+        for plan in self._world.config.topics:
+            names = await self._get(self._world.config.brokers[0], f"{_path(plan.topic)}/subscriptions")
             if names is not None:
                 self._world.history.note("steward", record.LIST, OK, plan.topic, subscriptions=names)
 
@@ -77,18 +77,20 @@ class Steward(Operator):
 
     async def _change(self, method: str, topic: str, operation: str) -> None:
         self._world.history.note("steward", operation, INVOKE, topic)
-        found = await self._ask(self._broker(), Request(method, _path(topic), {"force": "true"}))
-        self._world.history.note("steward", operation, phase(found), topic, error=error(found))
+        found = await self._call(self._broker(), Request(method, _path(topic), {"force": "true"}))
+        self._world.history.note("steward", operation, outcome_phase(found), topic, error=outcome_error(found))
 
     async def _terminate(self, topic: str) -> None:
-        """No more messages, for ever: whoever produces to it is refused from now on."""
+        """Ends the topic permanently: producers are refused from now on."""
         self._world.history.note("steward", record.TERMINATE, INVOKE, topic)
-        found = await self._ask(self._broker(), Request("POST", f"{_path(topic)}/terminate"))
+        found = await self._call(self._broker(), Request("POST", f"{_path(topic)}/terminate"))
         place = None
         if found is not None and found[0] == 200:
             end = json.loads(found[1])
             place = (end["ledgerId"], end["entryId"], 0)
-        self._world.history.note("steward", record.TERMINATE, phase(found), topic, place=place, error=error(found))
+        self._world.history.note(
+            "steward", record.TERMINATE, outcome_phase(found), topic, place=place, error=outcome_error(found)
+        )
 
     async def _set(self, key: str, value: str) -> None:
         path = f"/admin/v2/namespaces/{NAMESPACE}/property/{key}/{value}"
@@ -103,9 +105,11 @@ class Steward(Operator):
 
     async def _setting(self, key: str, value: str, request: Request) -> str:
         self._world.history.note("steward", record.SET, INVOKE, key=key, to=value)
-        found = await self._ask(self._broker(), request)
-        self._world.history.note("steward", record.SET, phase(found), key=key, to=value, error=error(found))
-        return phase(found)
+        found = await self._call(self._broker(), request)
+        self._world.history.note(
+            "steward", record.SET, outcome_phase(found), key=key, to=value, error=outcome_error(found)
+        )
+        return outcome_phase(found)
 
 
 def _path(topic: str) -> str:

@@ -1,8 +1,8 @@
-"""What the ledger engine in memory keeps of its ledgers, beyond every handle, and how nasty it may be to them.
+"""The content of the ledger engine in memory, shared by all handles, and the rates of its faults.
 
-`Shelf` is the bookies and their metadata in one: it knows which entries are there, who may still write, and whether
-anybody can be reached. `LedgerNastiness` is data: probabilities per run and upper bounds in virtual seconds, all off by
-default; a world changes the fields while it runs. Nothing here waits.
+`LedgerMemory` stands for the bookies and their metadata: it knows which entries exist, who may still write, and whether
+bookies can be reached. `LedgerFaultRates` is data: probabilities per run and upper bounds in virtual seconds, all off
+by default; a world changes the fields while it runs. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class LedgerNastiness:
+class LedgerFaultRates:
     delay_s: float = 0.0  # of every operation but appends
-    append_s: float = 0.0  # until a run is there, and again until its writer hears of it
+    append_s: float = 0.0  # until a run has landed, and again until its writer gets the answer
     fail: float = 0.0  # a run is refused for want of nodes, and its writer is dead
-    lost_landed: float = 0.0  # a run is there, its answer is lost, and its writer is dead
+    lost_landed: float = 0.0  # a run has landed, its answer is lost, and its writer is dead
     lost_dropped: float = 0.0  # a run and its answer are lost, and its writer is dead
     slow: float = 0.0  # a run takes ...
     slow_s: float = 1.0  # ... up to so long
     late_ack: float = 0.0  # a run that a recovery kept is acknowledged although the recovery has returned (BookKeeper)
     outage_hangs: float = 0.5  # of what meets an outage: it waits for its end; the rest fails
 
-    def calm_down(self) -> None:
+    def clear(self) -> None:
         for each in fields(self):
             if each.name not in ("slow_s", "outage_hangs"):
                 setattr(self, each.name, 0.0)
 
     @property
-    def calm(self) -> bool:
+    def is_perfect(self) -> bool:
         return not (self.append_s or self.fail or self.lost_landed or self.lost_dropped or self.slow)
 
 
 @dataclass(slots=True)
-class Stored:
-    """What is on the disk, so to speak, of one ledger."""
+class StoredLedger:
+    """The stored content of one ledger."""
 
     ledger: int
     custom: dict[str, str]
@@ -67,7 +67,7 @@ class Stored:
 
     @property
     def last_entry(self) -> int:
-        """The last one acknowledged, as far as anybody knows."""
+        """The last entry known to be acknowledged."""
         return len(self.entries) - 1 if self.sealed or self.writer is None else self.writer.lac
 
     @property
@@ -76,10 +76,10 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Shelf:
-    """Outlives every handle."""
+class LedgerMemory:
+    """It survives every handle."""
 
-    ledgers: dict[int, Stored] = field(default_factory=dict)
+    ledgers: dict[int, StoredLedger] = field(default_factory=dict)
     created: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     counts: Counter[str] = field(default_factory=Counter)  # faults met, by kind
@@ -98,7 +98,7 @@ class Shelf:
         return self.rng.uniform(0, bound_s) if bound_s else 0.0
 
     def chance(self, of: float, fault: str) -> bool:
-        """Whether this fault is met now; counted."""
+        """Draws whether this fault happens now, and counts it."""
         met = bool(of) and self.rng.random() < of
         self.counts[fault] += met
         return met

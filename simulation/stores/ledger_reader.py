@@ -1,6 +1,6 @@
-"""Readers of the ledger engine in memory: they see what is acknowledged, or sealed, and that never changes.
+"""Readers of the ledger engine in memory: they see acknowledged or sealed entries, which never change.
 
-A ledger that is deleted under a reader ends it with NoSuchLedger. Trusts the shelf; changes nothing.
+If a ledger is deleted, its readers end with NoSuchLedger. They trust `LedgerMemory` and change nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Misuse, NoSuchEntry, NoSuchLedger
 from magnetar.ledger.cut_points import CutPoints, CutRequest, within
 from magnetar.ledger.run import Run
-from simulation.stores.ledger_memory import Stored
+from simulation.stores.ledger_memory import StoredLedger
 
 if TYPE_CHECKING:
     from simulation.stores.ledgers import MemoryLedgers
 
 
 class MemoryReader:
-    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
+    def __init__(self, store: MemoryLedgers, stored: StoredLedger) -> None:
         self.ledger = stored.ledger
         self._store = store
         self._stored = stored
@@ -63,7 +63,7 @@ class MemoryReader:
         return within(stored.counts[first:stop], [*map(len, stored.entries[first:stop])], first, before, want)
 
     def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
-        if self.ledger not in self._store.shelf.ledgers or not 0 <= first <= last <= self.last_entry:
+        if self.ledger not in self._store.memory.ledgers or not 0 <= first <= last <= self.last_entry:
             return None
         counts, sizes = self._stored.counts, [*map(len, self._stored.entries[: last + 1])]
         before = sum(counts[:first]), sum(sizes[:first])
@@ -73,7 +73,7 @@ class MemoryReader:
         if not 0 <= first <= last:
             raise Misuse("a read goes from an entry to one that is not before it", first=first, last=last)
         await self._store.travel()
-        if self.ledger not in self._store.shelf.ledgers:
+        if self.ledger not in self._store.memory.ledgers:
             raise NoSuchLedger("the ledger was deleted", ledger=self.ledger)
         if first > self.last_entry:
             raise NoSuchEntry("the ledger ends before this entry", ledger=self.ledger, entry=first)

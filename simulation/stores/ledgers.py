@@ -1,12 +1,12 @@
-"""A ledger engine in memory: keeps the contract, and fails, stalls, crashes and forgets where a test says.
+"""A ledger engine in memory: it keeps the contract, and fails, stalls, crashes and loses data as a test demands.
 
-`crash()` is what a process finds afterwards: the same ledgers without their handles, and of the runs still in flight
-as many as the test lets land. `fail_append` kills the writer at its next run, `hold` keeps completions back until
-`release`, `peer()` is another process on the same ledgers. `nasty` says what goes wrong by chance, `outage` takes the
-bookies away from everybody or `cut_off` from this handle; `shelf.counts` says how often each fault was met.
+`crash()` gives the engine that the next process finds: the same ledgers without their handles, with as many of the runs
+in flight as the test lets land. `fail_append` kills the writer at its next run. `hold` delays completions until
+`release`. `peer()` is another process on the same ledgers. `fault_rates` sets random faults. `outage` takes the bookies
+away from all handles, `cut_off` from this one. `memory.counts` has how often each fault happened.
 
-As on a quorum of bookies a run first lands and is then acknowledged, in the order of the ledger, whoever else does what
-meanwhile. A recovery keeps what has landed and as much as it likes of what is on its way; nothing lands after it.
+As on a quorum of bookies, a run first lands and is then acknowledged, in the order of the ledger, independently of
+other processes. A recovery keeps all landed entries and a random part of those in flight; nothing lands after it.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from magnetar.base.errors import (
 )
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done, LedgerInfo
-from simulation.environment.power import Power
-from simulation.stores.ledger_memory import LedgerNastiness, Shelf, Stored
+from simulation.environment.power import PowerSwitch
+from simulation.stores.ledger_memory import LedgerFaultRates, LedgerMemory, StoredLedger
 from simulation.stores.ledger_reader import MemoryReader
 
 
 class MemoryLedgers:
     def __init__(
         self,
-        shelf: Shelf | None = None,
-        power: Power | None = None,
+        memory: LedgerMemory | None = None,
+        power: PowerSwitch | None = None,
         *,
-        nasty: LedgerNastiness | None = None,
+        fault_rates: LedgerFaultRates | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """`rng` is the shelf's, for all handles: give it with the first."""
-        self.shelf: Final = shelf if shelf is not None else Shelf()
+        """`rng` belongs to the memory and serves all handles: pass it with the first."""
+        self.memory: Final = memory if memory is not None else LedgerMemory()
         if rng is not None:
-            self.shelf.rng = rng
-        self.nasty = nasty if nasty is not None else LedgerNastiness()
+            self.memory.rng = rng
+        self.fault_rates = fault_rates if fault_rates is not None else LedgerFaultRates()
         self.context = contextvars.copy_context()  # of the host whose handle this is
         self.cut_until_s = 0.0
-        self.power = power if power is not None else Power()
+        self.power = power if power is not None else PowerSwitch()
         self.create_faults: deque[MagnetarError] = deque()
         self.append_faults: deque[tuple[MagnetarError, bool]] = deque()
         self.recovery_keeps = (
@@ -62,34 +62,34 @@ class MemoryLedgers:
         self._writers: list[MemoryWriter] = []
         self._dead = False
 
-    def peer(self, *, nasty: LedgerNastiness | None = None) -> MemoryLedgers:
-        """Another process on the same ledgers; as nasty to it as to this one unless said."""
-        return MemoryLedgers(self.shelf, nasty=self.nasty if nasty is None else nasty)
+    def peer(self, *, fault_rates: LedgerFaultRates | None = None) -> MemoryLedgers:
+        """Another process on the same ledgers, with the same fault rates by default."""
+        return MemoryLedgers(self.memory, fault_rates=self.fault_rates if fault_rates is None else fault_rates)
 
-    def crash(self, *, landed: int | None = 0, power: Power | None = None) -> MemoryLedgers:
-        """This process is gone. Of each writer's runs in flight the first `landed` reached the disk; None: drawn."""
+    def crash(self, *, landed: int | None = 0, power: PowerSwitch | None = None) -> MemoryLedgers:
+        """This process ends. Of each writer's runs in flight the first `landed` reached the disk; None: drawn."""
         self._dead = True
         for writer in self._writers:
-            writer.abandon(self.shelf.rng.randint(0, len(writer.pending)) if landed is None else landed)
-        return MemoryLedgers(self.shelf, power, nasty=self.nasty)
+            writer.abandon(self.memory.rng.randint(0, len(writer.pending)) if landed is None else landed)
+        return MemoryLedgers(self.memory, power, fault_rates=self.fault_rates)
 
     def outage(self, seconds: float) -> None:
-        """Nobody reaches enough bookies for so long: operations fail, or wait for its end."""
-        self.shelf.outage(seconds)
+        """For this time no handle reaches enough bookies: operations fail, or wait for the end of the outage."""
+        self.memory.outage(seconds)
 
     def cut_off(self, seconds: float) -> None:
-        """The same for this handle alone: others may recover its ledgers meanwhile."""
-        self.shelf.counts["handles cut off"] += 1
+        """The same for this handle alone: others may recover its ledgers during that time."""
+        self.memory.counts["handles cut off"] += 1
         self.cut_until_s = max(self.cut_until_s, asyncio.get_running_loop().time() + seconds)
 
     @property
     def away_s(self) -> float:
-        """How long nothing will get through."""
-        until_s = max(self.shelf.down_until_s, self.cut_until_s)
+        """The time until requests get through again."""
+        until_s = max(self.memory.down_until_s, self.cut_until_s)
         return max(0.0, until_s - asyncio.get_running_loop().time()) if until_s else 0.0
 
     def fail_append(self, error: MagnetarError, *, landed: bool = False) -> None:
-        """The next run fails and its writer dies; `landed`: the entries are on the disk all the same."""
+        """The next run fails and its writer dies; `landed`: its entries are stored nevertheless."""
         self.append_faults.append((error, landed))
 
     def fail_create(self, error: MagnetarError) -> None:
@@ -99,7 +99,7 @@ class MemoryLedgers:
         self.held = True
 
     def release(self, runs: int | None = None) -> None:
-        """Complete so many of the runs kept back, oldest first of each ledger; all of them ends the holding."""
+        """Completes this number of delayed runs, the oldest of each ledger first; without a number it ends the hold."""
         if runs is None:
             self.held = False
         for writer in self._writers:
@@ -111,17 +111,17 @@ class MemoryLedgers:
         return sum(len(writer.pending) for writer in self._writers)
 
     def forget(self, ledger: int) -> None:
-        """The disk lost this ledger: what nobody promised and a test may ask for."""
-        del self.shelf.ledgers[ledger]
+        """The disk lost this ledger: no contract promises it, and a test may demand it."""
+        del self.memory.ledgers[ledger]
 
     async def create(self, custom: dict[str, str]) -> MemoryWriter:
         await self._turn()
         await self.power.gate()
         if self.create_faults:
             raise self.create_faults.popleft()
-        self.shelf.created += 1
-        stored = Stored(self.shelf.created, dict(custom))
-        self.shelf.ledgers[stored.ledger] = stored
+        self.memory.created += 1
+        stored = StoredLedger(self.memory.created, dict(custom))
+        self.memory.ledgers[stored.ledger] = stored
         writer = stored.writer = MemoryWriter(self, stored)
         self._writers.append(writer)
         await self.power.gate()
@@ -134,15 +134,15 @@ class MemoryLedgers:
             if stored.writer is not None:
                 stored.writer.fence(self)
             stored.seal()
-            self.shelf.counts["ledgers recovered"] += 1
-        if self.nasty.delay_s:
-            await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
+            self.memory.counts["ledgers recovered"] += 1
+        if self.fault_rates.delay_s:
+            await asyncio.sleep(self.memory.drawn(self.fault_rates.delay_s))
         return MemoryReader(self, stored)
 
     async def delete(self, ledger: int) -> None:
         await self._turn()
         await self.power.gate()
-        stored = self.shelf.ledgers.pop(ledger, None)
+        stored = self.memory.ledgers.pop(ledger, None)
         if stored is not None and stored.writer is not None:
             stored.writer.die(NoSuchLedger("the ledger was deleted", ledger=ledger))
         await self.power.gate()
@@ -155,7 +155,7 @@ class MemoryLedgers:
     async def list(self, custom: dict[str, str]) -> list[int]:
         await self._turn()
         wanted = custom.items()
-        return sorted(stored.ledger for stored in self.shelf.ledgers.values() if wanted <= stored.custom.items())
+        return sorted(stored.ledger for stored in self.memory.ledgers.values() if wanted <= stored.custom.items())
 
     async def close(self) -> None:
         for writer in self._writers:
@@ -163,8 +163,8 @@ class MemoryLedgers:
                 await writer.close()
         self._dead = True
 
-    def _find(self, ledger: int) -> Stored:
-        stored = self.shelf.ledgers.get(ledger)
+    def _find(self, ledger: int) -> StoredLedger:
+        stored = self.memory.ledgers.get(ledger)
         if stored is None:
             raise NoSuchLedger("there is no such ledger", ledger=ledger)
         return stored
@@ -177,17 +177,17 @@ class MemoryLedgers:
             raise Closed("the ledger store is closed")
 
     async def travel(self) -> None:
-        """To the bookies: at once, after a while, or not at all for now (then nothing has happened)."""
-        await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
+        """To the bookies: immediately, after a while, or not at all for now (then nothing has happened)."""
+        await asyncio.sleep(self.memory.drawn(self.fault_rates.delay_s))
         while self.away_s:
-            if not self.shelf.chance(self.nasty.outage_hangs, "operations hung in an outage"):
-                self.shelf.counts["operations failed in an outage"] += 1
+            if not self.memory.chance(self.fault_rates.outage_hangs, "operations hung in an outage"):
+                self.memory.counts["operations failed in an outage"] += 1
                 raise NotEnoughNodes("too few bookies can be reached")
             await asyncio.sleep(self.away_s)
 
 
 class MemoryWriter:
-    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
+    def __init__(self, store: MemoryLedgers, stored: StoredLedger) -> None:
         self.store = store
         self.stored = stored
         self.ledger = stored.ledger
@@ -222,50 +222,50 @@ class MemoryWriter:
         self.pending.append((run, done))
         if self.store.held:
             return
-        if self.store.nasty.calm and not self.store.away_s and not self._travelling:
+        if self.store.fault_rates.is_perfect and not self.store.away_s and not self._travelling:
             asyncio.get_running_loop().call_soon(self.complete)
         else:
             self._send()
 
-    # A run on its way: it lands, then it is acknowledged; each in order
+    # A run in flight: it lands, then it is acknowledged; each in order
 
     def _send(self) -> None:
-        shelf, nasty = self.store.shelf, self.store.nasty
+        memory, fault_rates = self.store.memory, self.store.fault_rates
         now = asyncio.get_running_loop().time()
-        slow = shelf.chance(nasty.slow, "runs slow")
-        self._lands_s = max(self._lands_s, now + shelf.drawn(nasty.slow_s if slow else nasty.append_s))
+        slow = memory.chance(fault_rates.slow, "runs slow")
+        self._lands_s = max(self._lands_s, now + memory.drawn(fault_rates.slow_s if slow else fault_rates.append_s))
         self._travelling += 1
-        shelf.later(self._lands_s - now, self._land)
+        memory.later(self._lands_s - now, self._land)
 
     def _land(self) -> None:
         if self.dead is not None:
             return
-        shelf, nasty = self.store.shelf, self.store.nasty
+        memory, fault_rates = self.store.memory, self.store.fault_rates
         away_s = self.store.away_s
         if away_s:
-            if shelf.chance(nasty.outage_hangs, "runs hung in an outage"):
+            if memory.chance(fault_rates.outage_hangs, "runs hung in an outage"):
                 self._lands_s = max(self._lands_s, asyncio.get_running_loop().time() + away_s)
-                shelf.later(away_s, self._land)
+                memory.later(away_s, self._land)
                 return
-            shelf.counts["runs failed in an outage"] += 1
+            memory.counts["runs failed in an outage"] += 1
             self.die(TimedOut("too few bookies answered", ledger=self.ledger))
             return
         self._travelling -= 1
-        if shelf.chance(nasty.fail, "runs refused"):
+        if memory.chance(fault_rates.fail, "runs refused"):
             self.die(NotEnoughNodes("too few bookies can be written to", ledger=self.ledger))
             return
-        if shelf.chance(nasty.lost_dropped, "runs lost"):
+        if memory.chance(fault_rates.lost_dropped, "runs lost"):
             self.die(TimedOut("too few bookies answered", ledger=self.ledger))
             return
         self.stored.land(self.pending[self._landed][0])
         self._landed += 1
-        if shelf.chance(nasty.lost_landed, "runs landed, answers lost"):
+        if memory.chance(fault_rates.lost_landed, "runs landed, answers lost"):
             self.die(TimedOut("too few bookies answered", ledger=self.ledger))
             return
-        self._tell_after(shelf.drawn(nasty.append_s), self.complete)
+        self._tell_after(memory.drawn(fault_rates.append_s), self.complete)
 
     def complete(self) -> None:
-        """The oldest run is acknowledged; where nothing travels it lands now."""
+        """Acknowledges the oldest run; without travel times it lands now."""
         if self.dead is not None or not self.pending or (not self._landed and len(self.pending) <= self._travelling):
             return
         if self.store.append_faults:
@@ -291,30 +291,30 @@ class MemoryWriter:
     # The end
 
     def fence(self, by: MemoryLedgers) -> None:
-        """`by` recovers: what has landed stays, of what is on its way as much as it finds, and nothing lands after.
-        Of what stays the writer may still hear; all else is refused."""
-        shelf, nasty = by.shelf, self.store.nasty
+        """`by` recovers: landed entries stay, and those in flight that the recovery finds; nothing lands after it. The
+        writer may still get acknowledgements of the entries that stay; everything else is refused."""
+        memory, fault_rates = by.memory, self.store.fault_rates
         if self.dead is None:
             on_its_way = list(self.pending)[self._landed :]
-            keeps = by.recovery_keeps if nasty.calm else shelf.rng.randint(0, len(on_its_way))
+            keeps = by.recovery_keeps if fault_rates.is_perfect else memory.rng.randint(0, len(on_its_way))
             for run, _ in on_its_way[:keeps]:
                 self.stored.land(run)
                 self._landed += 1
-            shelf.counts["runs kept by a recovery"] += self._landed
-            heard = 0 if nasty.calm or self.store.away_s else shelf.rng.randint(0, self._landed)
+            memory.counts["runs kept by a recovery"] += self._landed
+            heard = 0 if fault_rates.is_perfect or self.store.away_s else memory.rng.randint(0, self._landed)
             for _ in range(heard):
                 run, done = self._acknowledge()
-                if shelf.chance(nasty.late_ack, "runs acknowledged after a recovery"):
+                if memory.chance(fault_rates.late_ack, "runs acknowledged after a recovery"):
                     self._say(done, run.first, None)
                 else:
                     self._say_now(done, run.first)
-        if self.store.away_s and not shelf.chance(nasty.outage_hangs, "writers fenced while cut off"):
-            self.die(TimedOut("too few bookies answered", ledger=self.ledger))  # nobody can tell it more
+        if self.store.away_s and not memory.chance(fault_rates.outage_hangs, "writers fenced while cut off"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))  # it can learn nothing more
         else:
             self.die(Fenced("another owner recovered this ledger", ledger=self.ledger))
 
     def abandon(self, landed: int) -> None:
-        """The process is gone: so many of its runs are there, and nobody hears of any."""
+        """The process ends: this number of its runs is stored, and no caller gets an answer."""
         for run, _ in list(self.pending)[self._landed : max(landed, self._landed)]:
             if not self.stored.sealed and self.dead is None:
                 self.stored.land(run)
@@ -345,7 +345,7 @@ class MemoryWriter:
 
     def _say(self, done: Done, first: int, error: MagnetarError | None) -> None:
         self._out.append((done, first, error))
-        self._tell_after(self.store.away_s + self.store.shelf.drawn(self.store.nasty.append_s), self._ring)
+        self._tell_after(self.store.away_s + self.store.memory.drawn(self.store.fault_rates.append_s), self._ring)
 
     def _say_now(self, done: Done, first: int) -> None:
         self._out.append((done, first, None))

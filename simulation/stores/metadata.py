@@ -1,14 +1,14 @@
 """A second metadata engine: records in memory that are durable once `put` returns, with crashes, peers, lost answers
-and everything else that the contract allows a store to do, on demand or by chance.
+and every other fault that the contract allows, on demand or at random.
 
-`reopen()` is what a process finds after a crash: the same records, another session, the old session's ephemerals gone,
-the old handle dead. `peer()` is another process on the same records. `faults` are met by the next operations, in order:
-`lost(happened=True)` does the work and loses the answer. Written apart from the sqlite engine on purpose: one checks
-the other.
+`reopen()` gives the store after a crash: the same records, another session, the old session's ephemerals gone, the old
+handle dead. `peer()` is another process on the same records. The next operations meet the faults in `faults`, in order:
+`lost_answer(happened=True)` does the work and loses the answer. It is written apart from the sqlite engine on purpose,
+so that each checks the other.
 
-`nasty` says what goes wrong by chance, drawn from the `rng` that is given; `disconnect`, `reconnect`, `expire`,
-`learn`, `crash` and `outage` do it at once. `content.counts` says how often each fault was met. Without any of these
-no operation takes time, and events are heard before the writer's call returns.
+`fault_rates` sets random faults, drawn from the given `rng`. `disconnect`, `reconnect`, `expire`, `learn`, `crash` and
+`outage` take effect immediately. `content.counts` has how often each fault happened. Without any of these no operation
+takes time, and listeners get events before the writer's call returns.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.path_checks import ROOT, ancestors, check_path, check_prefix, check_size
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Session, Stat, Unsubscribe
 from magnetar.runtime.runtime import Runtime
-from simulation.stores.metadata_connection import Link
-from simulation.stores.metadata_faults import Feed, Nastiness, Step
-from simulation.stores.metadata_tree import Record, Tree
+from simulation.stores.metadata_connection import StoreConnection
+from simulation.stores.metadata_faults import ChangeFeed, FaultRates, StoreChange
+from simulation.stores.metadata_tree import Record, RecordTree
 
 T = TypeVar("T")
 PAGE_NODES = 100  # small, so that a test of a few hundred records crosses pages
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     error: MagnetarError | None  # None: nothing goes wrong this time
     happened: bool
 
 
-def lost(*, happened: bool) -> Fault:
-    """The answer does not arrive; `happened` says what only the store knows."""
-    return Fault(ConnectionLost("the connection to the metadata store broke"), happened)
+def lost_answer(*, happened: bool) -> InjectedFault:
+    """The answer does not arrive; `happened`: the operation took effect."""
+    return InjectedFault(ConnectionLost("the connection to the metadata store broke"), happened)
 
 
 @dataclass(slots=True)
-class Content:
-    """The server, so to speak: what it holds outlives every handle."""
+class StoreContent:
+    """The server side: its content survives every handle."""
 
-    tree: Tree = field(default_factory=Tree)
+    tree: RecordTree = field(default_factory=RecordTree)
     sequences: dict[str, int] = field(default_factory=dict)
     version: int = 0
     sessions: int = 0
@@ -60,7 +60,9 @@ class Content:
     down_until_s: float = 0.0
     down: bool = False
     steps: int = 0
-    watchers: list[Callable[[str, Record | None], None]] = field(default_factory=list)  # a checker's: told each truth
+    watchers: list[Callable[[str, Record | None], None]] = field(
+        default_factory=list
+    )  # of checkers: called with each change
     context: contextvars.Context = field(default_factory=contextvars.copy_context)  # no host's: it never pauses
 
     @property
@@ -71,7 +73,7 @@ class Content:
         steps = []
         for path, record in changes:
             self.steps += 1
-            steps.append(Step(self.steps, path, record, self.tree.set(path, record)))
+            steps.append(StoreChange(self.steps, path, record, self.tree.set(path, record)))
             for watcher in self.watchers:
                 watcher(path, record)
         for handle in list(self.handles):
@@ -97,21 +99,21 @@ class Content:
         self.change([(path, None) for path in sorted(self.records) if self.records[path].session == session])
 
     def outage(self, seconds: float) -> None:
-        """The server is away for all handles; sessions do not age meanwhile. Connections come back one by one."""
+        """The server is away for all handles, and sessions do not age. Connections come back one by one."""
         self.count("outages")
         self.down = True
         self.down_until_s = max(self.down_until_s, asyncio.get_running_loop().time() + seconds)
         for handle in list(self.handles):
-            unnoticed = handle.nasty.unnoticed
-            handle.link.disconnect(told=not unnoticed or self.rng.random() >= unnoticed)
+            unnoticed = handle.fault_rates.unnoticed
+            handle.link.disconnect(noticed=not unnoticed or self.rng.random() >= unnoticed)
         self.later(seconds, self._return)
 
     def _return(self) -> None:
         if asyncio.get_running_loop().time() < self.down_until_s:
-            return  # another outage began meanwhile
+            return  # another outage has begun
         self.down = False
         for handle in list(self.handles):
-            self.later(self.rng.uniform(0, handle.nasty.away_s), handle.link.connect)
+            self.later(self.rng.uniform(0, handle.fault_rates.away_s), handle.link.connect)
 
 
 class MemoryStore:
@@ -119,22 +121,24 @@ class MemoryStore:
         self,
         runtime: Runtime | None = None,
         *,
-        content: Content | None = None,
-        nasty: Nastiness | None = None,
+        content: StoreContent | None = None,
+        fault_rates: FaultRates | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """`rng` is the server's, for all handles: give it with the first."""
-        self.content = content if content is not None else Content()
+        """`rng` belongs to the server and serves all handles: pass it with the first."""
+        self.content = content if content is not None else StoreContent()
         if rng is not None:
             self.content.rng = rng
-        self.faults: deque[Fault] = deque()
+        self.faults: deque[InjectedFault] = deque()
         self.puts = 0  # for tests that count what a caller costs
-        self.nasty = nasty if nasty is not None else Nastiness()
+        self.fault_rates = fault_rates if fault_rates is not None else FaultRates()
         self._runtime = runtime
         self._listeners = Listeners()
         self._closed = False
-        self.feed = Feed(self.content.tree, self.nasty, self.content.rng, self.content.counts, self._listeners)
-        self.link = Link(self.content, self.nasty, self.feed, self._listeners)
+        self.feed = ChangeFeed(
+            self.content.tree, self.fault_rates, self.content.rng, self.content.counts, self._listeners
+        )
+        self.link = StoreConnection(self.content, self.fault_rates, self.feed, self._listeners)
         self.content.handles.append(self)
 
     @property
@@ -149,18 +153,19 @@ class MemoryStore:
         """This process crashed; here is the next one."""
         self._die()
         self.forget_sessions()
-        return MemoryStore(self._runtime, content=self.content, nasty=self.nasty)
+        return MemoryStore(self._runtime, content=self.content, fault_rates=self.fault_rates)
 
-    def peer(self, runtime: Runtime | None = None, *, nasty: Nastiness | None = None) -> MemoryStore:
-        """Another process that is connected to the same records; as nasty to it as to this one unless said."""
-        nasty = self.nasty if nasty is None else nasty
-        return MemoryStore(self._runtime if runtime is None else runtime, content=self.content, nasty=nasty)
+    def peer(self, runtime: Runtime | None = None, *, fault_rates: FaultRates | None = None) -> MemoryStore:
+        """Another process that is connected to the same records, with the same fault rates by default."""
+        fault_rates = self.fault_rates if fault_rates is None else fault_rates
+        return MemoryStore(self._runtime if runtime is None else runtime, content=self.content, fault_rates=fault_rates)
 
     # What befalls it
 
-    def disconnect(self, *, told: bool = True, seconds: float | None = None) -> None:
-        """Cut the connection. Not `told`: operations hang until it is noticed. Back after `seconds` or `reconnect`."""
-        self.link.disconnect(told=told, seconds=seconds)
+    def disconnect(self, *, noticed: bool = True, seconds: float | None = None) -> None:
+        """Cuts the connection. Not `noticed`: operations hang until the handle notices. Back after `seconds` or
+        `reconnect`."""
+        self.link.disconnect(noticed=noticed, seconds=seconds)
 
     def reconnect(self) -> None:
         """Back after `disconnect`; if it never was away, a short outage: the same session afterwards."""
@@ -170,20 +175,22 @@ class MemoryStore:
         self._listeners.tell_session(Session.CONNECTION_LOST)
         self._listeners.tell_session(Session.RECONNECTED)
 
-    def expire(self, *, told: bool = True) -> None:
-        """The server ends this handle's session; not `told`: it goes on believing until `learn` or `learn_s`."""
-        self.link.expire(told=told)
+    def expire(self, *, noticed: bool = True) -> None:
+        """The server ends this handle's session; not `noticed`: the handle keeps its belief until `learn` or
+        `learn_s`."""
+        self.link.expire(noticed=noticed)
 
     def learn(self) -> None:
-        """Find out about an expiry that was not told."""
+        """The handle notices an expiry."""
         self.link.learn()
 
     def outage(self, seconds: float) -> None:
-        """No handle reaches the store for so long."""
+        """No handle reaches the store for this time."""
         self.content.outage(seconds)
 
     def crash(self) -> None:
-        """This process is gone: nobody hears anything, and its session ends by its time. `peer` is the next one."""
+        """This process ends: it gets no answers or events, and its session ends by its time. `peer` is the next
+        process."""
         self._closed = True
         self._listeners.clear()
         self.link.die()
@@ -283,7 +290,7 @@ class MemoryStore:
     # Hooks of the suites
 
     def resync(self, prefix: str = ROOT) -> None:
-        """Tell this handle's listeners that events may have been lost."""
+        """Notifies this handle's listeners that events may have been lost."""
         self._listeners.tell([Event(Change.RESYNC, prefix)])
 
     async def expire_session(self, server_side: bool) -> None:
@@ -303,7 +310,7 @@ class MemoryStore:
         self.link.renew()
 
     def forget_sessions(self) -> None:
-        """The server notices at last: ephemerals of sessions that no handle has any more are gone."""
+        """The server ends the sessions that no handle has any more; their ephemerals are gone."""
         held = {handle.session_id for handle in self.content.handles}
         for session in [session for session in self.content.live if session not in held]:
             self.content.end_session(session)
@@ -335,7 +342,7 @@ class MemoryStore:
         return await self.link.ask(done, writes=True)
 
     async def _look(self, work: Callable[[], T]) -> T:
-        """Something that only reads: a lost answer is lost whatever happened."""
+        """An operation that only reads: any lost answer is a plain error."""
 
         def looked() -> T:
             self._fault(reads=True)
@@ -347,7 +354,7 @@ class MemoryStore:
     async def _page(self, path: str, after: str) -> list[tuple[str, str, Record | None]]:
         return await self._look(lambda: self.feed.read().page(path, after, PAGE_NODES))
 
-    def _fault(self, *, reads: bool) -> Fault | None:
+    def _fault(self, *, reads: bool) -> InjectedFault | None:
         """Meet the next fault."""
         fault = self.faults.popleft() if self.faults else None
         if fault is not None and fault.error is not None and (reads or not fault.happened):

@@ -1,10 +1,10 @@
-"""One handle's connection to the metadata store in memory and its session: how an operation travels, and what breaks.
+"""One handle's connection to the metadata store in memory, and its session: how an operation travels, and how it fails.
 
-A request leaves, arrives and is answered, each after a drawn delay, in order. What was under way when the connection
-broke has an unknown outcome: its caller is told so at once, while the request may still arrive. What is asked while the
-break is known certainly does not happen (`NotReady`). The client gives a session up at five sixths of its time, before
-the server does; so an ephemeral of one's own older session may still be there. Session events are told through
-`Listeners`. It trusts the content to be the only truth.
+A request leaves, arrives and is answered, each after a drawn delay, in order. A request in flight when the connection
+breaks has an unknown outcome: its caller gets the error immediately, while the request may still arrive. A request
+during a known break certainly does not happen (`NotReady`). The client gives a session up at five sixths of its time,
+before the server does, so an ephemeral of its own older session may still exist. `Listeners` get session events. It
+trusts the content of the store.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Protocol, TypeVar
 from magnetar.base.errors import Closed, ConnectionLost, MagnetarError, NotReady, TimedOut
 from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.store import Session
-from simulation.environment.incarnation import LIFE
-from simulation.stores.metadata_faults import Feed, Nastiness
+from simulation.environment.incarnation import INCARNATION
+from simulation.stores.metadata_faults import ChangeFeed, FaultRates
 
 T = TypeVar("T")
-GIVE_UP = 5 / 6  # of the session's time: when a client that is away calls its session lost
+GIVE_UP_SHARE = 5 / 6  # of the session's time: when a client that is away calls its session lost
 
 
-class Server(Protocol):
-    """What a link needs of the store's content."""
+class StoreServer(Protocol):
+    """The part of the store's content that a connection needs."""
 
     down: bool
     rng: random.Random
@@ -38,9 +38,9 @@ class Server(Protocol):
     def lives(self, session: str) -> bool: ...
 
 
-class Link:
-    def __init__(self, server: Server, nasty: Nastiness, feed: Feed, listeners: Listeners) -> None:
-        self.nasty = nasty
+class StoreConnection:
+    def __init__(self, server: StoreServer, fault_rates: FaultRates, feed: ChangeFeed, listeners: Listeners) -> None:
+        self.fault_rates = fault_rates
         self.up = not server.down
         self.session = server.new_session() if self.up else ""
         self._server = server
@@ -61,9 +61,9 @@ class Link:
     # Operations
 
     async def ask(self, work: Callable[[], T], *, writes: bool) -> T:
-        """`work` is done at the server, by nobody else's turn; what it raises is the answer."""
+        """`work` runs at the server without interruption; the answer includes its exceptions."""
         self._trouble()
-        if self.up and self.nasty.asks_nothing:
+        if self.up and self.fault_rates.is_perfect:
             await asyncio.sleep(0)  # let others run first, as a store behind a thread or a socket does
             if self._dead:
                 raise Closed("the metadata store is closed")
@@ -72,7 +72,7 @@ class Link:
             return work()
         if not self.up and self._known:
             self._server.count("refused while away")
-            await asyncio.sleep(self._drawn(self.nasty.delay_s))
+            await asyncio.sleep(self._drawn(self.fault_rates.delay_s))
             raise NotReady("there is no connection to the metadata store")
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._asked[answer] = None
@@ -85,7 +85,7 @@ class Link:
 
     def _send(self, work: Callable[[], object], answer: asyncio.Future[object], writes: bool) -> None:
         now = asyncio.get_running_loop().time()
-        self._arrives_s = max(self._arrives_s, now + self._drawn(self.nasty.delay_s))
+        self._arrives_s = max(self._arrives_s, now + self._drawn(self.fault_rates.delay_s))
         age, fate = self._age, self._fate(writes)
         self._server.later(self._arrives_s - now, lambda: self._arrive(work, answer, age, fate, writes))
 
@@ -93,14 +93,14 @@ class Link:
         self, work: Callable[[], object], answer: asyncio.Future[object], age: int, fate: str, writes: bool
     ) -> None:
         if age != self._age:
-            if writes and self._chance(self.nasty.late):
+            if writes and self._chance(self.fault_rates.late):
                 self._happen_late(work)
             return
         if fate:
             self._server.count(fate)
             self._tell_later(answer, TimedOut("the metadata store did not answer"))
         if fate == "answers lost, not applied":
-            if writes and self._chance(self.nasty.late):
+            if writes and self._chance(self.fault_rates.late):
                 self._happen_late(work)
             return
         result: object = None
@@ -111,7 +111,7 @@ class Link:
             error = refusal
         if not fate:
             now = asyncio.get_running_loop().time()
-            self._answers_s = max(self._answers_s, now + self._drawn(self.nasty.delay_s))
+            self._answers_s = max(self._answers_s, now + self._drawn(self.fault_rates.delay_s))
             self._server.later(self._answers_s - now, lambda: self._answer(answer, age, result, error))
 
     def _answer(self, answer: asyncio.Future[object], age: int, result: object, error: MagnetarError | None) -> None:
@@ -123,63 +123,63 @@ class Link:
             answer.set_result(result)
 
     def _happen_late(self, work: Callable[[], object]) -> None:
-        """The caller knows of nothing any more; the request was on its way."""
+        """The caller has its error already; the request was in flight."""
 
         def arrive() -> None:
             self._server.count("writes applied late")
             try:
                 work()
             except MagnetarError:
-                pass  # refused, and nobody is there to hear it
+                pass  # refused, and the caller is gone
 
-        self._server.later(self._drawn(self.nasty.late_s), arrive)
+        self._server.later(self._drawn(self.fault_rates.late_s), arrive)
 
     def _tell_later(self, answer: asyncio.Future[object], error: MagnetarError) -> None:
         def tell() -> None:
             if not answer.done():
                 answer.set_exception(error)
 
-        self._server.later(self._drawn(self.nasty.lost_s), tell)
+        self._server.later(self._drawn(self.fault_rates.lost_s), tell)
 
     def _fate(self, writes: bool) -> str:
-        if writes and self._chance(self.nasty.lost_applied):
+        if writes and self._chance(self.fault_rates.lost_applied):
             return "answers lost, applied"
-        return "answers lost, not applied" if self._chance(self.nasty.lost_dropped) else ""
+        return "answers lost, not applied" if self._chance(self.fault_rates.lost_dropped) else ""
 
     def _trouble(self) -> None:
-        """What may befall the link at any operation."""
+        """Random faults of the connection at any operation."""
         if not self.up:
             return
-        if self._chance(self.nasty.disconnect):
-            told = not self._chance(self.nasty.unnoticed)
-            self.disconnect(told=told, seconds=self._drawn(self.nasty.away_s))
-        elif self._chance(self.nasty.expire):
-            self.expire(told=True)
-        elif self._chance(self.nasty.expire_untold):
-            self.expire(told=False)
+        if self._chance(self.fault_rates.disconnect):
+            noticed = not self._chance(self.fault_rates.unnoticed)
+            self.disconnect(noticed=noticed, seconds=self._drawn(self.fault_rates.away_s))
+        elif self._chance(self.fault_rates.expire):
+            self.expire(noticed=True)
+        elif self._chance(self.fault_rates.expire_untold):
+            self.expire(noticed=False)
 
     # The connection
 
-    def disconnect(self, *, told: bool, seconds: float | None = None) -> None:
-        """Not `told`: the handle notices within `notice_s`. It is back after `seconds`, or when asked."""
+    def disconnect(self, *, noticed: bool, seconds: float | None = None) -> None:
+        """Not `noticed`: the handle notices within `notice_s`. It is back after `seconds`, or on request."""
         if not self.up:
             return
-        self._server.count("disconnections" if told else "disconnections unnoticed")
+        self._server.count("disconnections" if noticed else "disconnections unnoticed")
         self.up, self._known = False, False
         self._age += 1
         self._feed.cut()
         age, session = self._age, self.session
-        if told:
+        if noticed:
             self._notice(age)
         else:
-            self._later(self._drawn(self.nasty.notice_s), lambda: self._notice(age))
-        self._later(self.nasty.session_s * GIVE_UP, lambda: self._give_up(age))
-        self._server.later(self.nasty.session_s, lambda: self._time_out(age, session))
+            self._later(self._drawn(self.fault_rates.notice_s), lambda: self._notice(age))
+        self._later(self.fault_rates.session_s * GIVE_UP_SHARE, lambda: self._give_up(age))
+        self._server.later(self.fault_rates.session_s, lambda: self._time_out(age, session))
         if seconds is not None:
             self._later(seconds, lambda: self.connect(age))
 
     def connect(self, age: int | None = None) -> None:
-        """Back, in the same session if it still is one for both sides."""
+        """Connects again, in the same session if it still exists on both sides."""
         if self._dead or self.up or self._server.down or (age is not None and age != self._age):
             return
         self._notice(self._age)
@@ -193,7 +193,7 @@ class Link:
         self.renew()
 
     def renew(self) -> None:
-        """Another session; events are heard again."""
+        """Begins another session; events are delivered again."""
         self._fail(ConnectionLost("the connection to the metadata store broke"))
         self.session = self._server.new_session()
         self.up, self._given_up, self._expired_untold = True, False, False
@@ -204,27 +204,28 @@ class Link:
 
     # The session
 
-    def expire(self, *, told: bool) -> None:
-        """The server ends the session: its ephemerals are gone, and everybody but an untold owner hears of it."""
+    def expire(self, *, noticed: bool) -> None:
+        """The server ends the session: its ephemerals are gone, and all handles get the event, except an owner that did
+        not notice."""
         if not self._server.lives(self.session):
             return
-        if told:
+        if noticed:
             self._server.count("sessions expired")
-            self.disconnect(told=True)
+            self.disconnect(noticed=True)
             self._server.end_session(self.session)
             self._lose()
             age = self._age
-            self._later(self._drawn(self.nasty.away_s), lambda: self.connect(age))
+            self._later(self._drawn(self.fault_rates.away_s), lambda: self.connect(age))
             return
         self._server.count("sessions expired untold")
         self._feed.cut()
         self._expired_untold = True
         session = self.session
         self._server.end_session(session)
-        self._later(self._drawn(self.nasty.learn_s), lambda: self.learn(session))
+        self._later(self._drawn(self.fault_rates.learn_s), lambda: self.learn(session))
 
     def learn(self, session: str | None = None) -> None:
-        """An untold owner finds out."""
+        """An owner notices that its session has expired."""
         if self._dead or not self._expired_untold or (session is not None and session != self.session):
             return
         self._expired_untold = False
@@ -236,21 +237,21 @@ class Link:
             self.connect()
 
     def refused(self) -> NotReady:
-        """An ephemeral was to be put in a session that the server does not know: that is how an owner learns it too."""
+        """The server refused an ephemeral of an unknown session: so an owner learns of the expiry too."""
         session = self.session
         self._later(0, lambda: self.learn(session))
         return NotReady("the session has expired")
 
     def die(self) -> None:
-        """The process is gone, without a word: the session ends by its time."""
+        """The process ends silently: the session ends by its time."""
         self._age += 1
         session, self._dead, self.up = self.session, True, False
         self._feed.cut()
         if session:
-            self._server.later(self.nasty.session_s, lambda: self._server.end_session(session))
+            self._server.later(self.fault_rates.session_s, lambda: self._server.end_session(session))
 
     def close(self) -> None:
-        """In order: whoever still waits is told."""
+        """Closes in order: every waiting caller gets an error."""
         self._dead, self.up = True, False
         self._age += 1
         self._fail(Closed("the metadata store is closed"))
@@ -281,14 +282,14 @@ class Link:
         if not self._server.lives(session) or (age != self._age and self.session == session):
             return
         if self._server.down:  # a server that was away itself gives every session its whole time again
-            self._server.later(self.nasty.session_s, lambda: self._time_out(age, session))
+            self._server.later(self.fault_rates.session_s, lambda: self._time_out(age, session))
             return
         self._server.count("sessions timed out")
         self._server.end_session(session)
 
     def _tell(self, session: Session) -> None:
-        """In the handle's own context, whoever brought it about; the dead are told nothing."""
-        life = self._context.get(LIFE)
+        """Notifies in the handle's own context, for any cause; a dead handle gets nothing."""
+        life = self._context.get(INCARNATION)
         if life is not None and life.dead:
             return
         self._context.copy().run(self._listeners.tell_session, session)

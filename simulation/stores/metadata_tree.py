@@ -1,7 +1,7 @@
-"""The records of the metadata store in memory as a tree: values, names of children, and what each change tells.
+"""The records of the metadata store in memory as a tree: values, names of children, and the events of each change.
 
-Values in, events out: no clock, no chance, no waiting. The store has one such tree; a handle that reads from a lagging
-follower has another, which follows change by change. It trusts its caller to have checked versions and paths.
+Values go in and events come out: no clock, no randomness, no waiting. The store has one such tree. A handle that reads
+from a lagging follower has another, which follows change by change. It trusts its caller to check versions and paths.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Record:
 
 
 @dataclass(slots=True)
-class Tree:
+class RecordTree:
     records: dict[str, Record] = field(default_factory=dict)
     below: dict[str, list[str]] = field(default_factory=dict)  # names of children, sorted; only where there are any
 
-    def copy(self) -> Tree:
-        return Tree(dict(self.records), {parent: list(names) for parent, names in self.below.items()})
+    def copy(self) -> RecordTree:
+        return RecordTree(dict(self.records), {parent: list(names) for parent, names in self.below.items()})
 
     def set(self, path: str, record: Record | None) -> list[Event]:
         """The record from now on; None: it is gone, and so are parents that only it kept."""

@@ -1,7 +1,7 @@
 """What one world consists of: brokers, stores, topics, clients and faults, all drawn from its seed before it runs.
 
 A configuration holds values only; `simulation/world/cluster.py` runs it. Worlds are small on purpose: few keys, a short
-time of faults, small ledgers that roll over often. So many seeds fit in a minute, and each meets many edge cases.
+time of faults, small ledgers that roll over often. Many seeds fit in a minute, and each meets many edge cases.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 from simulation.faults import plan as fault_plan
-from simulation.faults.plan import Fault, Place
+from simulation.faults.plan import Fault, FaultTargets
 from simulation.world import scalable, variants
-from simulation.world.scalable import ScalePlan
+from simulation.world.scalable import ScalablePlan
 from simulation.world.workload import (
     CHECKPOINT,
     GROUP,
     TopicPlan,
-    draw,
+    draw_topics,
 )
 
 KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
@@ -35,7 +35,7 @@ MESSAGE_BYTES = {"maxMessageSize": "600"}  # in worlds with chunks: large messag
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WorldConfig:
     seed: int
     brokers: tuple[str, ...]
     shared: bool  # brokers on shared stores; else one broker on its own disk
@@ -43,24 +43,24 @@ class Shape:
     settings: Mapping[str, str]
     topics: tuple[TopicPlan, ...]
     faults: tuple[Fault, ...]
-    nasty: Mapping[str, float] = field(default_factory=dict)  # of the metadata store, while chaos lasts
-    ledgers: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
+    store_fault_rates: Mapping[str, float] = field(default_factory=dict)  # of the metadata store, while chaos lasts
+    ledger_fault_rates: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
     flips: bool = False  # a power cut may leave wrong bits in what was not synced
     session_s: float = SESSION_S
-    gathers: bool = False  # one more consumer takes all topics at once
+    gathers: bool = False  # one more consumer takes all topics together
     steward_s: float = 1.0  # between two deeds of the operator, on average
-    scale: ScalePlan | None = None  # its topics are scalable
+    scale: ScalablePlan | None = None  # its topics are scalable
     kept_minutes: int = -1  # what topics that keep everything have as their retention; no world lasts so long
     clock_trusted_s: float = 0.0  # brokers trust their clocks after so long; 0: as it is
-    chunked_bytes: int = 0  # a message, and what a consumer holds half received, may have so many; 0: as it is
+    chunked_bytes: int = 0  # of a message, and of the incomplete messages of a consumer; 0: the real limit
 
     @property
     def clients(self) -> tuple[str, ...]:
         """The hosts of its clients."""
         return (CONSUMERS, PRODUCERS) if self.scale is None else (CONSUMERS, OTHERS, PRODUCERS)
 
-    def without(self, *gone: int) -> Shape:
-        """The same world with some of its faults left out: how a failing one is cut down."""
+    def without(self, *gone: int) -> WorldConfig:
+        """The same world without some of its faults, to reduce a failing one."""
         return replace(self, faults=tuple(fault for place, fault in enumerate(self.faults) if place not in gone))
 
     def rows(self) -> list[str]:
@@ -68,8 +68,8 @@ class Shape:
         stores = "shared stores" if self.shared else "a disk of its own"
         found = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
         found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
-        found += [f"  store {key}={value:g}" for key, value in sorted(self.nasty.items())]
-        found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledgers.items())]
+        found += [f"  store {key}={value:g}" for key, value in sorted(self.store_fault_rates.items())]
+        found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledger_fault_rates.items())]
         for topic in self.topics:
             who = ", ".join(producer.name for producer in topic.producers)
             plain = f", plain at first, {topic.partitions} partitions" if topic.regular else ""
@@ -82,8 +82,8 @@ class Shape:
         return found + [f"  {fault}" for fault in self.faults]
 
 
-def part_of(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
-    """What the clients of one host do with a topic. Where there are two for consumers, each has about half of them."""
+def host_part(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
+    """The clients of one host for a topic. Two hosts for consumers have about half of them each."""
     if host == PRODUCERS:
         return replace(topic, subscriptions=())
     if OTHERS not in hosts:
@@ -96,45 +96,45 @@ def part_of(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
     return replace(topic, producers=(), subscriptions=tuple(found))
 
 
-def shape(seed: int) -> Shape:
-    streams = Streams(seed)
-    return _scalable(seed, streams) if scalable.wanted(streams) else _plain(seed, streams)
+def world_config(seed: int) -> WorldConfig:
+    streams = RandomStreams(seed)
+    return _scalable(seed, streams) if scalable.is_scalable(streams) else _plain(seed, streams)
 
 
-def _scalable(seed: int, streams: Streams) -> Shape:
+def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:
     rng = streams.fork("faults", "shape")
     shared = rng.random() < 0.75
     brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
     chaos_s = rng.uniform(4.0, 9.0)
-    place = Place(brokers, (PRODUCERS, CONSUMERS, OTHERS), shared, SESSION_S, peers=True)
+    place = FaultTargets(brokers, (PRODUCERS, CONSUMERS, OTHERS), shared, SESSION_S, peers=True)
     kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
-    kept = variants.left(streams.fork("workload", "left"), kept, KEPT, LEFT)
+    kept = variants.move_to_default_retention(streams.fork("workload", "left"), kept, KEPT, LEFT)
     once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
-    plan, topics = scalable.draw(streams.fork("workload", "plans"), kept=kept, once=once)
-    topics = variants.added(streams.fork("workload", "ways"), topics)
-    topics = scalable.crowded(streams.fork("workload", "sharers"), topics)
-    held = scalable.unkept(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
-    topics = variants.moved(streams.fork("workload", "moved"), topics)
-    topics = variants.planned(streams.fork("workload", "batches"), topics, held)
-    topics = variants.sought(streams.fork("workload", "seeks"), topics)
-    topics = variants.keyless(streams.fork("workload", "keyless"), topics)
-    topics = variants.migrated(streams.fork("workload", "migrations"), topics)
+    plan, topics = scalable.draw_scalable(streams.fork("workload", "plans"), kept=kept, once=once)
+    topics = variants.add_consumer_kinds(streams.fork("workload", "ways"), topics)
+    topics = scalable.add_consumers(streams.fork("workload", "sharers"), topics)
+    held = scalable.unretained_topic(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
+    topics = variants.add_seeks_to_beginning(streams.fork("workload", "moved"), topics)
+    topics = variants.add_batch_reader(streams.fork("workload", "batches"), topics, held)
+    topics = variants.add_seeks(streams.fork("workload", "seeks"), topics)
+    topics = variants.remove_keys(streams.fork("workload", "keyless"), topics)
+    topics = variants.add_migration(streams.fork("workload", "migrations"), topics)
     topics = tuple(replace(one, topic=one.topic.replace(LEFT, KEPT)) if one.regular else one for one in topics)
-    topics = variants.restless(streams.fork("workload", "restless"), topics)
-    topics = variants.buried(streams.fork("workload", "buried"), topics)
-    topics = variants.slow(streams.fork("workload", "working"), topics)
-    topics = variants.quiet(streams.fork("workload", "quiet topics"), topics)
-    topics = variants.late(streams.fork("workload", "late acknowledgements"), topics)
-    found = Shape(
+    topics = variants.add_churn(streams.fork("workload", "restless"), topics)
+    topics = variants.add_dead_letters(streams.fork("workload", "buried"), topics)
+    topics = variants.add_work(streams.fork("workload", "working"), topics)
+    topics = variants.add_quiet_groups(streams.fork("workload", "quiet topics"), topics)
+    topics = variants.add_late_acks(streams.fork("workload", "late acknowledgements"), topics)
+    found = WorldConfig(
         seed,
         brokers,
         shared,
         chaos_s,
         {**_settings(rng), **scalable.settings(rng)},
         topics,
-        fault_plan.draw(place, chaos_s, streams.fork("faults", "plan")),
-        _nasty(rng) if shared else {},
-        _ledgers(rng) if shared else {},
+        fault_plan.draw_faults(place, chaos_s, streams.fork("faults", "plan")),
+        _store_fault_rates(rng) if shared else {},
+        _ledger_fault_rates(rng) if shared else {},
         flips=rng.random() < 0.5,
         scale=plan,
     )
@@ -145,17 +145,19 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     return mixing(found, streams.fork("workload", "chunk halves")) if "maxMessageSize" in found.settings else found
 
 
-def chunking(world: Shape, chance: random.Random, apart: random.Random) -> Shape:
+def chunking(world: WorldConfig, chance: random.Random, apart: random.Random) -> WorldConfig:
     """In some worlds brokers take small messages only, and large ones come in chunks."""
-    topics = variants.chunked(chance, world.topics)
+    topics = variants.add_chunks(chance, world.topics)
     if topics is world.topics:
         return world
-    return replace(world, topics=variants.cramped(apart, topics), settings={**world.settings, **MESSAGE_BYTES})
+    return replace(
+        world, topics=variants.limit_pending_chunks(apart, topics), settings={**world.settings, **MESSAGE_BYTES}
+    )
 
 
-def mixing(world: Shape, chance: random.Random) -> Shape:
-    """In half of the worlds with chunks: chunks of several messages are mixed, and some messages are larger than any
-    consumer puts together. Readers with checkpoints end where there is no room: they have what they need."""
+def mixing(world: WorldConfig, chance: random.Random) -> WorldConfig:
+    """Half of the worlds with chunks mix the chunks of several messages, and have some messages larger than any
+    consumer assembles. Checkpoint readers end where the room ends: they have what they need."""
     if chance.random() >= variants.MIXED or any(topic.regular for topic in world.topics):
         return world
     topics = tuple(variants.with_mixed(topic) for topic in world.topics)
@@ -165,7 +167,7 @@ def mixing(world: Shape, chance: random.Random) -> Shape:
     return replace(world, topics=topics, chunked_bytes=variants.CHUNKED_BYTES)
 
 
-def lapsing(world: Shape, chance: random.Random) -> Shape:
+def lapsing(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """The same brokers and faults in a longer world, in which little happens and a hold expires."""
     assert world.scale is not None
     chaos_s = chance.uniform(*variants.LAPSE_S)
@@ -174,31 +176,31 @@ def lapsing(world: Shape, chance: random.Random) -> Shape:
         world,
         chaos_s=chaos_s,
         settings={**world.settings, "managedLedgerMaxEntriesPerLedger": "5"},
-        topics=(variants.with_lapses(chance, scalable.unkept(chance, f"topic://{GONE}/lapsing")),),
+        topics=(variants.with_lapses(chance, scalable.unretained_topic(chance, f"topic://{GONE}/lapsing")),),
         faults=tuple(replace(fault, at_s=fault.at_s * longer) for fault in world.faults),
         scale=replace(world.scale, reshape_s=world.scale.reshape_s * longer),
     )
 
 
-def _plain(seed: int, streams: Streams) -> Shape:
+def _plain(seed: int, streams: RandomStreams) -> WorldConfig:
     rng = streams.fork("faults", "shape")
     shared = rng.random() < 0.6
     brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
     chaos_s = rng.uniform(4.0, 10.0)
-    place = Place(brokers, (PRODUCERS, CONSUMERS), shared, SESSION_S)
+    place = FaultTargets(brokers, (PRODUCERS, CONSUMERS), shared, SESSION_S)
     plain = [f"persistent://{KEPT}/t{number}" for number in range(rng.randint(0, 2))]
     gone = [f"persistent://{GONE}/g0"] if rng.random() < 0.4 else []
     once = [f"persistent://{ONCE}/d{number}" for number in range(rng.randint(0 if plain or gone else 1, 2))]
-    return Shape(
+    return WorldConfig(
         seed,
         brokers,
         shared,
         chaos_s,
         _settings(rng),
-        tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once, gone=gone)),
-        fault_plan.draw(place, chaos_s, streams.fork("faults", "plan")),
-        _nasty(rng) if shared else {},
-        _ledgers(rng) if shared else {},
+        tuple(draw_topics(streams.fork("workload", "plans"), plain=plain, once=once, gone=gone)),
+        fault_plan.draw_faults(place, chaos_s, streams.fork("faults", "plan")),
+        _store_fault_rates(rng) if shared else {},
+        _ledger_fault_rates(rng) if shared else {},
         flips=rng.random() < 0.5,
         gathers=streams.fork("workload", "gatherer plan").random() < 0.3,
         steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
@@ -219,7 +221,7 @@ def _settings(rng: random.Random) -> dict[str, str]:
     }
 
 
-def _nasty(rng: random.Random) -> dict[str, float]:
+def _store_fault_rates(rng: random.Random) -> dict[str, float]:
     found = {"delay_s": rng.choice((0.001, 0.01, 0.05)), "watch_s": rng.choice((0.001, 0.05, 0.5))}
     for name, values in (
         ("coalesce", (0.2, 0.8)),
@@ -234,7 +236,7 @@ def _nasty(rng: random.Random) -> dict[str, float]:
     return found
 
 
-def _ledgers(rng: random.Random) -> dict[str, float]:
+def _ledger_fault_rates(rng: random.Random) -> dict[str, float]:
     found = {"delay_s": rng.choice((0.001, 0.01)), "append_s": rng.choice((0.001, 0.02))}
     for name, values in (
         ("fail", (0.01, 0.05)),

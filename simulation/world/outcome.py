@@ -1,4 +1,4 @@
-"""What may be put into a world in the place of an engine, and what comes out of it. Values only."""
+"""The engines that a test may replace in a world, and the result of a world. Values only."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.history import History
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a test may put in the place of an engine; the product has no such switch."""
+class EngineOverrides:
+    """Engines that a test puts in the place of the real ones; the product has no such switch."""
 
-    files: Callable[[int], ForgetfulFiles] = ForgetfulFiles
+    files: Callable[[int], SimulatedFiles] = SimulatedFiles
     ledgers: Callable[[Any], LedgerStore] | None = None
     metadata: Callable[[MetadataStore], MetadataStore] | None = None
 
 
 @dataclass(slots=True)
-class Outcome:
+class WorldResult:
     seed: int
     findings: list[str]
     trace: str

@@ -1,6 +1,6 @@
-"""What a world with scalable topics is made of, on top of what every world has: about a third of all seeds make one.
+"""The scalable topics of a world, on top of the content of every world: about a third of all seeds have them.
 
-One or two topics, some with deduplication; producers with several keys, stream subscriptions whose consumers come and
+One or two topics, some with deduplication; producers with several keys; stream subscriptions whose consumers come and
 go; and how often an operator reshapes them. Values only, drawn before the world runs.
 """
 
@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 from simulation.world.workload import (
     STREAM,
     ProducerPlan,
@@ -21,11 +21,11 @@ from simulation.world.workload import (
 SHARE = 1 / 3  # of all seeds
 CROWDED = 0.15  # of those
 KEYS = tuple("abcdefghijkl")
-DOOMED = "topic://public/managed/doomed"  # nobody's: made, reshaped, deleted and made again
+DOOMED = "topic://public/managed/doomed"  # without clients: created, reshaped, deleted and created again
 
 
 @dataclass(frozen=True, slots=True)
-class ScalePlan:
+class ScalablePlan:
     reshape_s: float  # between two reshapes, on average
     segments: int  # at birth
     active_max: int  # no split beyond
@@ -33,12 +33,14 @@ class ScalePlan:
     doomed: bool  # whether there is a topic that is deleted now and then
 
 
-def wanted(streams: Streams) -> bool:
+def is_scalable(streams: RandomStreams) -> bool:
     return streams.fork("workload", "kind streams").random() < SHARE
 
 
-def draw(chance: random.Random, *, kept: Sequence[str], once: Sequence[str]) -> tuple[ScalePlan, tuple[TopicPlan, ...]]:
-    plan = ScalePlan(
+def draw_scalable(
+    chance: random.Random, *, kept: Sequence[str], once: Sequence[str]
+) -> tuple[ScalablePlan, tuple[TopicPlan, ...]]:
+    plan = ScalablePlan(
         reshape_s=chance.choice((0.2, 0.3, 0.5, 1.0)),
         segments=chance.choice((1, 1, 2, 4)),
         active_max=chance.choice((3, 5, 8)),
@@ -48,13 +50,13 @@ def draw(chance: random.Random, *, kept: Sequence[str], once: Sequence[str]) -> 
     return plan, tuple(_topic(chance, name, name in once) for name in (*kept, *once))
 
 
-def unkept(chance: random.Random, topic: str) -> TopicPlan:
-    """One that keeps nothing which all of its subscriptions have acknowledged."""
+def unretained_topic(chance: random.Random, topic: str) -> TopicPlan:
+    """A topic that retains nothing which all of its subscriptions have acknowledged."""
     return replace(_topic(chance, topic, deduplication=False), kept=False)
 
 
-def crowded(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """Now and then more stream consumers than there are segments: they share them by entry buckets."""
+def add_consumers(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """Sometimes there are more stream consumers than segments: they share them by entry buckets."""
     if chance.random() >= CROWDED:
         return topics
     return tuple(
@@ -70,7 +72,7 @@ def crowded(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[Topic
 
 
 def settings(chance: random.Random) -> dict[str, str]:
-    """A consumer that is gone is given up within seconds, so that others get its segments while the world lasts."""
+    """Consumers that are gone time out within seconds, so that others get their segments while the world lasts."""
     return {"scalableTopicConsumerSessionGracePeriodSeconds": str(chance.choice((1, 3, 10)))}
 
 

@@ -1,6 +1,6 @@
-"""Bounds of the product made small while a world runs, so that a small and short world meets them.
+"""Limits of the product made small while a world runs, so that a small and short world meets them.
 
-The bounds are constants of `base/limits.py`; what is done at a bound is the product's own.
+The limits are constants of `base/limits.py`; the behaviour at a limit is the product's own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from magnetar.ledger import clock
 
 
 @contextmanager
-def small(chunked_bytes: int, clock_trusted_s: float) -> Iterator[None]:
-    """`chunked_bytes`: what consumers put together of messages in chunks, and what producers send at most.
-    `clock_trusted_s`: after so long a broker trusts its clock. 0: as it is."""
+def small_limits(chunked_bytes: int, clock_trusted_s: float) -> Iterator[None]:
+    """`chunked_bytes`: the largest chunked message that consumers assemble and producers send. `clock_trusted_s`: the
+    time after which a broker trusts its clock. 0: the real limit."""
     with ExitStack() as stack:
         if chunked_bytes:
             stack.enter_context(patch.object(batch, "CHUNKED_BYTES_MAX", chunked_bytes))

@@ -1,6 +1,8 @@
-"""A world of staged publishing: a broker that loses power while it publishes, a target that is split, merged; drivers
-that give up and run a batch again with other tasks, tasks that run twice. `judge` says whether each row of each batch
-is stored once, a key's in the order of its task and of the batches.
+"""A world of staged publishing: a broker that loses power while it publishes, a target that is split and merged,
+drivers that give up and run a batch again with other tasks, tasks that run twice.
+
+`check_rows` checks that each row of each batch is stored once, and that the rows of a key are in the order of their
+tasks and batches.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from magnetar.client.staged_sink import Stage, StagedSink
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.policy.settings import Settings
 from simulation.environment.host import Host
-from simulation.environment.isolation import fence
+from simulation.environment.isolation import isolated
 from simulation.environment.loop import VirtualLoop
 from simulation.environment.network import Network
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 from simulation.environment.runtime import SimulatedRuntime
 from simulation.stores.metadata import MemoryStore
 
@@ -36,8 +38,8 @@ LOST_S = 30.0  # a driver waits so long for an attempt, then begins another
 
 
 @dataclass
-class Seen:
-    """What a world did, so that a test can say that something was tried."""
+class StageEvents:
+    """What happened in a world, so that a test can check that the faults occurred."""
 
     rows: list[tuple[str, str]]
     crashes: int = 0
@@ -48,27 +50,27 @@ class Seen:
 
 class StageWorld:
     def __init__(self, seed: int) -> None:
-        self.streams = Streams(seed)
+        self.streams = RandomStreams(seed)
         self.chance = random.Random(seed)
         self.loop = VirtualLoop(seed=seed)
         self.network = Network(self.loop, self.streams)
-        self.broker = Host("broker", self.loop, self.network, self.streams, marked=self._marked)
+        self.broker = Host("broker", self.loop, self.network, self.streams, on_mark=self._marked)
         self.spark = Host("spark", self.loop, self.network, self.streams)
         self.store = MemoryStore()
         self.node: Node | None = None
-        self.seen = Seen([])
+        self.seen = StageEvents([])
         self.calm = False  # nothing breaks any more
 
-    def run(self) -> Seen:
+    def run(self) -> StageEvents:
         async def whole() -> None:
             self.broker.run(self._serve)
             await self.spark.run(self._write)
 
-        with fence(self.loop):
+        with isolated(self.loop):
             try:
                 self.loop.run_until_complete(whole())
             finally:
-                self.loop.bury()
+                self.loop.close_everything()
         assert not self.loop.errors, self.loop.errors
         return self.seen
 
@@ -85,7 +87,7 @@ class StageWorld:
         await self._reshape(node)
 
     async def _reshape(self, node: Node) -> None:
-        """Splits and merges, as long as this life lasts."""
+        """Splits and merges during this run of the broker."""
         while True:
             await asyncio.sleep(self.chance.uniform(0.5, 3.0))
             record = await node.scalable.read(TARGET)
@@ -101,7 +103,7 @@ class StageWorld:
             self.seen.reshapes += 1
 
     def _marked(self, host: Host, name: str, facts: dict[str, object]) -> None:
-        """It breaks when it has something to lose."""
+        """Injects a fault at a moment when data can be lost."""
         if (
             name in ("stage.begun", "stage.publishing", "stage.committed", "takeover.won")
             and self.chance.random() < 0.4
@@ -137,7 +139,7 @@ class StageWorld:
             )
 
     async def _attempt(self, client: Client, batch: int) -> bool:
-        """One run of a batch, with tasks of its own; False: it is to be run again."""
+        """One run of a batch, with tasks of its own; False: the driver runs it again."""
         self.seen.attempts += 1
         tasks = self.chance.randrange(1, 4)
         parts = [[row for row in range(ROWS) if row % KEYS % tasks == task] for task in range(tasks)]
@@ -148,7 +150,7 @@ class StageWorld:
                 done = await asyncio.gather(*(self._task(sink, batch, parts[task]) for task in [*range(tasks), *twice]))
                 stages = [stage.id for stage in done[:tasks] if stage is not None]
                 if self.chance.random() < 0.2:
-                    return False  # the driver dies here: nobody aborts
+                    return False  # the driver dies here: no abort
                 await sink.commit(batch, stages, timeout_s=LOST_S)
         except (MagnetarError, TimeoutError):
             return False
@@ -184,7 +186,7 @@ class StageWorld:
         self.seen.rows = list(found.values())
 
 
-def judge(seen: Seen) -> None:
+def check_rows(seen: StageEvents) -> None:
     wanted = sorted(f"{batch}:{row}" for batch in range(BATCHES) for row in range(ROWS))
     assert sorted(value for _, value in seen.rows) == wanted
     by_key: dict[str, list[tuple[int, ...]]] = defaultdict(list)

@@ -1,6 +1,7 @@
-"""Other ways to consume a scalable topic, beside its stream subscriptions: in some worlds a queue, a reader with
-checkpoints and a group of such readers are on the same topic. Drawn apart from everything else, so that worlds without
-them stay as they were.
+"""More ways to consume a scalable topic, beside its stream subscriptions: in some worlds a queue, a checkpoint reader
+and a group of such readers use the same topic.
+
+Each variant draws from a stream of its own, so that worlds without it stay the same.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ LAPSED = 0.06  # they last long
 LAPSE_S = (90.0, 130.0)
 
 
-def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_consumer_kinds(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     if chance.random() >= SHARE:
         return topics
-    return tuple(with_ways(chance, topic) for topic in topics)
+    return tuple(with_consumer_kinds(chance, topic) for topic in topics)
 
 
-def planned(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPlan) -> tuple[TopicPlan, ...]:
-    """In a few worlds somebody reads in batches too, under a hold: one of the topics, or one more that keeps nothing
-    without it."""
+def add_batch_reader(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPlan) -> tuple[TopicPlan, ...]:
+    """In a few worlds a batch reader, under a hold, reads one of the topics, or one more topic that retains nothing
+    without the hold."""
     if chance.random() >= PLANNED:
         return topics
     if chance.random() < 0.5:
@@ -55,42 +56,42 @@ def planned(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPla
     return (with_batches(chance, topics[0]), *topics[1:])
 
 
-def moved(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_seeks_to_beginning(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In a few worlds a stream subscription is moved back by its consumer now and then."""
     return topics if chance.random() >= MOVED else (with_seeks(chance, topics[0]), *topics[1:])
 
 
-def sought(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """In some worlds a stream and a queue are moved by a consumer of theirs, to times too, or an operator passes over
-    all there is. Where nothing is kept nobody could say what is to come then."""
+def add_seeks(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a consumer moves its stream or queue, to times too, or an operator skips everything. Without
+    retention the expected messages would be unknown, so only topics with retention have seeks."""
     if chance.random() >= SOUGHT or not topics[0].kept:
         return topics
     ways = (with_times, with_sought_queue, with_skips)
     return (chance.choice(ways)(chance, topics[0]), *topics[1:])
 
 
-def migrated(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """In some worlds a topic begins as a plain one and is migrated under all kinds of clients; it is the only one."""
+def add_migration(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds the only topic begins as a plain one and is migrated under all kinds of clients."""
     return topics if chance.random() >= MIGRATED or not topics[0].kept else (with_migration(chance, topics[0]),)
 
 
-def chunked(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """In some worlds two producers at least write to each topic, some of them large messages in chunks, around which
-    others lie. Who reads in batches takes no chunks."""
+def add_chunks(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds at least two producers write to each topic, some of them large messages in chunks, mixed with
+    messages of others. Batch readers do not read chunks."""
     if chance.random() >= CHUNKED or any(plan.type == BATCHES for topic in topics for plan in topic.subscriptions):
         return topics
     return tuple(with_chunks(chance, topic) for topic in topics)
 
 
-def restless(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_churn(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In some worlds stream consumers come and go all the time, so that segments change hands while messages of them
-    are on their way; and they take many at a time."""
+    are in flight; and they receive many at a time."""
     if chance.random() >= RESTLESS:
         return topics
     return tuple(with_churn(chance, topic) for topic in topics)
 
 
-def late(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_late_acks(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In some worlds stream consumers acknowledge many messages at a time, by time, or only when they leave. They get
     past splits all the same (H-F20)."""
     return topics if chance.random() >= LATE else tuple(with_late_acks(chance, topic) for topic in topics)
@@ -107,7 +108,7 @@ def with_late_acks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     return replace(topic, subscriptions=tuple(changed(plan) for plan in topic.subscriptions))
 
 
-def keyless(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def remove_keys(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In some worlds the producers of topics with deduplication send messages without keys, and send them again."""
     if chance.random() >= KEYLESS:
         return topics
@@ -119,18 +120,18 @@ def with_keyless(topic: TopicPlan) -> TopicPlan:
     return replace(topic, producers=producers)
 
 
-def left(chance: random.Random, topics: list[str], kept: str, unset: str) -> list[str]:
-    """In some worlds the topics that keep everything are in a namespace without a policy: the default is to keep what
-    is younger than a day, and no world lasts so long."""
+def move_to_default_retention(chance: random.Random, topics: list[str], kept: str, unset: str) -> list[str]:
+    """In some worlds the topics with retention are in a namespace without a policy: the default retains a day, and no
+    world lasts so long."""
     return [topic.replace(kept, unset) for topic in topics] if chance.random() < LEFT else topics
 
 
-def buried(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """In some worlds a queue refuses some messages whenever they come, until they are among its dead letters."""
+def add_dead_letters(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a queue refuses some messages at every delivery, until they are dead letters."""
     return topics if chance.random() >= BURIES else tuple(with_dead_letters(chance, topic) for topic in topics)
 
 
-def quiet(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_quiet_groups(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In a few worlds little or nothing is written to topics that groups read: most segments are sealed empty."""
     if chance.random() >= QUIET or not all(topic.kept and not topic.regular for topic in topics):
         return topics
@@ -160,7 +161,7 @@ def with_churn(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     return replace(topic, subscriptions=tuple(churned(plan) for plan in topic.subscriptions))
 
 
-def slow(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def add_work(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In some worlds stream consumers work for a while on what they took: messages wait in their queues."""
     return topics if chance.random() >= SLOW else tuple(with_work(topic) for topic in topics)
 
@@ -192,7 +193,7 @@ def with_oversized(topic: TopicPlan) -> TopicPlan:
     return replace(topic, producers=producers)
 
 
-def cramped(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+def limit_pending_chunks(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In worlds with chunks: stream and queue consumers that may hold few messages half received."""
 
     def small(plan: SubscriptionPlan) -> SubscriptionPlan:
@@ -202,12 +203,12 @@ def cramped(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[Topic
 
 
 def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    """Without partitions where there is deduplication: of a producer's marks in several of them only the lowest is
-    handed on, because nobody knows which of them has had which keys."""
+    """A topic with deduplication has no partitions: of a producer's sequence ids in several partitions only the lowest
+    is handed over, because the migration does not know which of them has had which keys."""
     partitions = chance.choice((0, 0, 2, 3))
     made = replace(topic, regular=True, partitions=0 if topic.deduplication else partitions)
     if not any(plan.type == QUEUE for plan in made.subscriptions):
-        made = with_ways(chance, made)
+        made = with_consumer_kinds(chance, made)
     made = replace(made, subscriptions=tuple(_late(chance, plan) for plan in made.subscriptions))
     read = any(plan.type == BATCHES for plan in made.subscriptions)
     return with_batches(chance, made) if chance.random() < 0.3 and not read else made
@@ -219,15 +220,14 @@ def _late(chance: random.Random, plan: SubscriptionPlan) -> SubscriptionPlan:
 
 
 def with_lapses(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    """A topic that keeps nothing for long, of which little comes, and a reader that stays away for longer than its hold
-    lasts."""
+    """A topic with short retention and little traffic, and a reader that stays away for longer than its hold lasts."""
     slow = tuple(replace(one, pause_s=one.pause_s * 10, burst=2, stint_messages=1_000) for one in topic.producers)
     plan = SubscriptionPlan("lapses", BATCHES, stint_s=chance.choice((1.0, 5.0)), lapses=True)
     return replace(topic, producers=slow, subscriptions=(*topic.subscriptions, plan))
 
 
 def with_times(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    """A stream that its one consumer moves to times."""
+    """A stream whose only consumer moves it to times."""
     plan = replace(with_seeks(chance, topic).subscriptions[-1], name="timed", times=True)
     return replace(topic, subscriptions=(*topic.subscriptions, plan))
 
@@ -238,7 +238,7 @@ def with_sought_queue(chance: random.Random, topic: TopicPlan) -> TopicPlan:
 
 
 def with_skips(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    """A queue and a stream of several consumers, which an operator moves past everything."""
+    """A queue and a stream of several consumers, which an operator moves to the end."""
     queue = replace(_queue(chance), name="skipped-queue", skipped=True)
     stream = SubscriptionPlan(
         "skipped-stream",
@@ -269,7 +269,7 @@ def with_batches(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     return replace(topic, subscriptions=(*topic.subscriptions, plan))
 
 
-def with_ways(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+def with_consumer_kinds(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     return replace(topic, subscriptions=(*topic.subscriptions, _reader(chance), _queue(chance), _group(chance)))
 
 

@@ -1,7 +1,7 @@
-"""What the clients of a world are to do: topics, who produces to them, who subscribes and in which manner. Values only.
+"""The plan of a world's clients: topics, their producers, their subscriptions and how these behave. Values only.
 
-`draw` makes a workload of a random.Random; tests and whoever wants a certain shape write one down. Nothing here talks
-to a broker: `simulation.clients.consumer` plays it.
+`draw_topics` draws a workload from a random generator; a test that needs a certain workload writes one down. Nothing
+here calls a broker: the processes in `simulation.clients` carry it out.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ProducerPlan:
     oversized: float = 0.0  # how many of its messages are larger than any consumer puts together, in such a world
     mixes: bool = False  # cuts messages itself: first halves of several, then their second halves
     pause_s: float = 0.1  # between messages, on average
-    burst: int = 3  # messages at once, at most
-    delays: float = 0.0  # how many of its messages are not to be delivered at once
+    burst: int = 3  # messages in a burst, at most
+    delays: float = 0.0  # share of its messages that are delayed
     stint_messages: int = 60  # until the object is closed and another one made, on average
 
 
@@ -62,13 +62,13 @@ class SubscriptionPlan:
     lapses: bool = False  # a reader in batches that stays away until its hold expires, now and then
     skipped: bool = False  # an operator passes over all there is, now and then
     chunked_max: int = 0  # messages in chunks that a consumer may hold half received; 0: as clients do by themselves
-    acks_every: int = 0  # a stream consumer acknowledges so many at a time and what is left when it leaves; 0: by time
+    acks_every: int = 0  # a stream consumer acknowledges this number at a time, and the rest when it leaves; 0: by time
     acks_after_s: float = 0.0  # a stream consumer acknowledges all it has so long after the oldest; 0: as above
     alone: bool = False  # the one consumer of its stream, which acknowledges late, of a topic that is not migrated
     batched: bool = False  # a stream consumer that takes many at a time
     works_s: float = 0.0  # a stream consumer takes nothing for so long after each message or batch
     idles: bool = False  # a group that says how far it is although nothing came
-    mayfly: bool = False  # one consumer, that deletes the subscription now and then and makes it anew
+    mayfly: bool = False  # one consumer, that deletes the subscription now and then and creates it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,9 @@ class TopicPlan:
     producers: tuple[ProducerPlan, ...] = ()
     subscriptions: tuple[SubscriptionPlan, ...] = ()
     keys: tuple[str, ...] = KEYS
-    regular: bool = False  # it begins as a plain topic, with so many partitions, and is migrated under its clients
+    regular: bool = (
+        False  # it begins as a plain topic with this number of partitions, and is migrated under its clients
+    )
     partitions: int = 0
 
     def validate(self) -> None:
@@ -90,7 +92,7 @@ class TopicPlan:
 
     @property
     def address(self) -> str:
-        """What its clients call it."""
+        """The name that its clients use."""
         return self.topic.replace("topic://", "persistent://", 1) if self.regular else self.topic
 
     @property
@@ -98,10 +100,11 @@ class TopicPlan:
         return self.topic.startswith("topic://")
 
 
-def draw(
+def draw_topics(
     chance: random.Random, *, plain: Sequence[str] = (), once: Sequence[str] = (), gone: Sequence[str] = ()
 ) -> list[TopicPlan]:
-    """One plan for each topic; those of `once` have deduplication, those of `gone` keep nothing that all have taken."""
+    """One plan for each topic; topics in `once` have deduplication, those in `gone` retain nothing that all have
+    acknowledged."""
     return [_topic(chance, topic, topic in once, topic not in gone) for topic in (*plain, *once, *gone)]
 
 
@@ -138,7 +141,8 @@ def _producer(chance: random.Random, name: str, deduplication: bool, keyed: bool
 
 
 def _subscription(chance: random.Random, name: str, kind: str, kept: bool) -> SubscriptionPlan:
-    """Whoever goes back in a topic that keeps nothing finds some of it gone: nothing could be said about that."""
+    """A consumer that moves back in a topic without retention finds some messages deleted: no checker could judge
+    that."""
     single = kind in ("Exclusive", "Failover")
     consumers = 1 if kind in ("Exclusive", READER) else chance.randint(1, 3)
     if kind == "Exclusive" and chance.random() < 0.3:

@@ -15,9 +15,9 @@ from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore, Reader, Writer
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
-from simulation.stores.ledger_memory import LedgerNastiness
+from simulation.stores.ledger_memory import LedgerFaultRates
 from simulation.stores.ledgers import MemoryLedgers
 from simulation.stores.metadata import MemoryStore
 from tests.contract import virtual
@@ -88,7 +88,7 @@ class LocalForgetful:
     """Files that forget what was not synced; one thread; metadata in memory."""
 
     def __init__(self, directory: Path) -> None:
-        self.runtime = InlineRuntime(ForgetfulFiles(seed=7))
+        self.runtime = InlineRuntime(SimulatedFiles(seed=7))
         self.metadata: MemoryStore | None = None
 
     async def start(self) -> LocalLedgers:
@@ -97,7 +97,7 @@ class LocalForgetful:
         return await LocalLedgers.start("/data", self.runtime, self.metadata, segment_bytes=SEGMENT_BYTES)
 
     async def crash(self) -> LocalLedgers:
-        assert isinstance(self.runtime.files, ForgetfulFiles)
+        assert isinstance(self.runtime.files, SimulatedFiles)
         assert self.metadata is not None
         self.runtime = InlineRuntime(self.runtime.files.crash())
         self.metadata = self.metadata.reopen()
@@ -128,8 +128,8 @@ class Slow(InMemory):
     """Every operation takes its time, and a run lands before anybody hears of it. Drawn from a seed."""
 
     def __init__(self, directory: Path) -> None:
-        nasty = LedgerNastiness(delay_s=0.01, append_s=0.02, slow=0.02, slow_s=0.2)
-        self.ledgers = MemoryLedgers(nasty=nasty, rng=random.Random(11))
+        fault_rates = LedgerFaultRates(delay_s=0.01, append_s=0.02, slow=0.02, slow_s=0.2)
+        self.ledgers = MemoryLedgers(fault_rates=fault_rates, rng=random.Random(11))
 
     async def crash(self) -> MemoryLedgers:
         self.ledgers = self.ledgers.crash(landed=None)

@@ -14,7 +14,7 @@ from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
 from simulation.stores.metadata import MemoryStore
-from simulation.stores.metadata_faults import Nastiness
+from simulation.stores.metadata_faults import FaultRates
 from tests.contract import virtual
 
 SEED = 5
@@ -54,8 +54,8 @@ class Nasty(Memory):
     are late and several of one path may be one."""
 
     async def open(self) -> MemoryStore:
-        nasty = Nastiness(delay_s=0.01, stale=0.5, lag_s=0.5, watch_s=WATCH_S, coalesce=0.3)
-        return MemoryStore(self.runtime, nasty=nasty, rng=random.Random(SEED))
+        fault_rates = FaultRates(delay_s=0.01, stale=0.5, lag_s=0.5, watch_s=WATCH_S, coalesce=0.3)
+        return MemoryStore(self.runtime, fault_rates=fault_rates, rng=random.Random(SEED))
 
 
 class Embedded:

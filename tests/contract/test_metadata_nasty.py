@@ -19,10 +19,10 @@ from magnetar.metadata.election import State as Standing
 from magnetar.metadata.lock import Lock, Locks, State
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
-from simulation.stores.metadata_faults import Nastiness
+from simulation.stores.metadata_faults import FaultRates
 from simulation.stores.metadata_tree import Record
 from tests.contract import virtual
 from tests.contract.stores import listen
@@ -34,13 +34,13 @@ CHAOS_S, QUIET_S = 20.0, 40.0
 Story = Callable[[list[MemoryStore], random.Random], Awaitable[None]]
 
 
-def a_nastiness(rng: random.Random) -> Nastiness:
+def a_nastiness(rng: random.Random) -> FaultRates:
     """Each kind of trouble is on or off: together they hide each other."""
 
     def sometimes(value: float) -> float:
         return value if rng.random() < 0.6 else 0.0
 
-    return Nastiness(
+    return FaultRates(
         delay_s=sometimes(0.05),
         watch_s=sometimes(1.0),
         coalesce=sometimes(0.5),
@@ -60,12 +60,12 @@ def in_chaos(seed: int, handles: int, story: Story) -> MemoryStore:
 
     async def main() -> MemoryStore:
         rng = random.Random(seed)
-        nasty = a_nastiness(rng)
-        first = MemoryStore(nasty=nasty, rng=random.Random(f"{seed}:faults"))
+        fault_rates = a_nastiness(rng)
+        first = MemoryStore(fault_rates=fault_rates, rng=random.Random(f"{seed}:faults"))
         stores = [first, *(first.peer() for _ in range(handles - 1))]
         if rng.random() < 0.3:
             asyncio.get_running_loop().call_later(CHAOS_S / 2, first.outage, rng.choice((1.0, 15.0)))
-        asyncio.get_running_loop().call_later(CHAOS_S, nasty.calm_down)
+        asyncio.get_running_loop().call_later(CHAOS_S, fault_rates.clear)
         await story(stores, rng)
         return first
 
@@ -124,7 +124,7 @@ def test_a_checked_put_says_the_truth_whatever_is_lost_on_the_way(seed: int) -> 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_lock_has_one_holder_and_after_quiet_the_holder_is_who_the_store_says(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
-        runtime = InlineRuntime(ForgetfulFiles())
+        runtime = InlineRuntime(SimulatedFiles())
         everybody = [Locks(store, runtime) for store in stores]
 
         async def holder(locks: Locks, name: bytes) -> None:
@@ -161,9 +161,9 @@ def test_a_lock_has_one_holder_and_after_quiet_the_holder_is_who_the_store_says(
 @pytest.mark.parametrize("seed", range(200))
 def test_a_lock_nobody_else_wants_is_never_said_to_be_anothers(seed: int) -> None:
     async def main() -> None:
-        nasty = Nastiness(delay_s=0.1, lost_dropped=0.3, late=1.0, late_s=0.2, lost_s=0.05)
-        store = MemoryStore(nasty=nasty, rng=random.Random(seed))
-        locks = Locks(store, InlineRuntime(ForgetfulFiles()))
+        fault_rates = FaultRates(delay_s=0.1, lost_dropped=0.3, late=1.0, late_s=0.2, lost_s=0.05)
+        store = MemoryStore(fault_rates=fault_rates, rng=random.Random(seed))
+        locks = Locks(store, InlineRuntime(SimulatedFiles()))
         for _ in range(3):
             try:
                 lock = await locks.acquire("/l/a", b"me")
@@ -177,10 +177,10 @@ def test_a_lock_nobody_else_wants_is_never_said_to_be_anothers(seed: int) -> Non
 
 def test_a_rival_whose_record_replaced_mine_is_noticed_although_only_its_making_is_heard() -> None:
     async def main() -> None:
-        store = MemoryStore(nasty=Nastiness(watch_s=0.5, coalesce=1.0), rng=random.Random(1))
-        rival = store.peer(nasty=Nastiness())
+        store = MemoryStore(fault_rates=FaultRates(watch_s=0.5, coalesce=1.0), rng=random.Random(1))
+        rival = store.peer(fault_rates=FaultRates())
         told: list[Lock] = []
-        locks = Locks(store, InlineRuntime(ForgetfulFiles()))
+        locks = Locks(store, InlineRuntime(SimulatedFiles()))
         lock = await locks.acquire("/l/a", b"me", told.append)
         await rest(1.0)
         await rival.delete("/l/a")
@@ -196,8 +196,8 @@ def test_a_rival_whose_record_replaced_mine_is_noticed_although_only_its_making_
 def test_a_candidate_that_leaves_while_its_put_is_on_the_way_leaves_no_leader_behind() -> None:
     async def main() -> None:
         for turns in range(12):
-            store = MemoryStore(nasty=Nastiness(delay_s=0.1), rng=random.Random(turns))
-            election = Election(store, InlineRuntime(ForgetfulFiles()), "/leader", b"one")
+            store = MemoryStore(fault_rates=FaultRates(delay_s=0.1), rng=random.Random(turns))
+            election = Election(store, InlineRuntime(SimulatedFiles()), "/leader", b"one")
             election.start()
             await rest(turns * 0.05)
             await election.close()
@@ -210,7 +210,7 @@ def test_a_candidate_that_leaves_while_its_put_is_on_the_way_leaves_no_leader_be
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_election_ends_with_one_leader_whom_everybody_follows(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
-        runtime = InlineRuntime(ForgetfulFiles())
+        runtime = InlineRuntime(SimulatedFiles())
         running: list[Election] = []
 
         async def candidate(store: MemoryStore, name: bytes) -> None:
@@ -277,8 +277,8 @@ def test_an_update_that_changes_nothing_is_true_when_it_returns(seed: int) -> No
     """An answer without a write is as good as one with: no stale read may be taken for the record."""
 
     async def main() -> None:
-        store = MemoryStore(nasty=Nastiness(stale=1.0, lag_s=5.0, watch_s=1.0), rng=random.Random(seed))
-        rival = store.peer(nasty=Nastiness())
+        store = MemoryStore(fault_rates=FaultRates(stale=1.0, lag_s=5.0, watch_s=1.0), rng=random.Random(seed))
+        rival = store.peer(fault_rates=FaultRates())
         cache: Cache[int] = Cache(store, "/n", decode=int, encode=lambda number: b"%d" % number)
         await rival.put("/n/a", b"1")
         assert await cache.update("/n/a", lambda before: 1) == 1

@@ -17,7 +17,7 @@ from magnetar.base.errors import Corrupt, Refused
 from magnetar.ledger.local import segment as segments
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.store import Reader
-from simulation.environment.disk import SECTOR_BYTES, ForgetfulFiles
+from simulation.environment.disk import SECTOR_BYTES, SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import append, entries, entry
@@ -52,7 +52,7 @@ def run(body: Coroutine[Any, Any, None]) -> None:
 
 
 async def _damage(data: bytes) -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     for path, content in image().items():
         files.open(path, create=True).pwritev([content], 0)
     paths = sorted(image())
@@ -84,7 +84,7 @@ async def compare(reader: Reader) -> None:
         at = got.last + 1
 
 
-def injure(files: ForgetfulFiles, paths: list[str], injury: bytes) -> None:
+def injure(files: SimulatedFiles, paths: list[str], injury: bytes) -> None:
     kind, argument = injury[0] % 4, injury[3]
     path = paths[injury[0] // 4 % len(paths)]
     content = files.content(path)
@@ -105,7 +105,7 @@ def injure(files: ForgetfulFiles, paths: list[str], injury: bytes) -> None:
 
 
 async def _start_on(name: str, data: bytes) -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     for path, content in image().items():
         if path in (FIRST_LOG, f"{DIRECTORY}/{name}"):
             files.open(path, create=True).pwritev([data if path.endswith(name) else content], 0)
@@ -120,7 +120,7 @@ async def _start_on(name: str, data: bytes) -> None:
         await engine.close()
 
 
-async def start(files: ForgetfulFiles) -> LocalLedgers:
+async def start(files: SimulatedFiles) -> LocalLedgers:
     runtime = InlineRuntime(files)
     metadata = MemoryStore(runtime)
     for path, value in records().items():
@@ -134,7 +134,7 @@ def made() -> tuple[dict[str, bytes], dict[str, bytes]]:
     found: list[tuple[dict[str, bytes], dict[str, bytes]]] = []
 
     async def body() -> None:
-        files = ForgetfulFiles()
+        files = SimulatedFiles()
         runtime = InlineRuntime(files)
         metadata = MemoryStore(runtime)
         engine = await LocalLedgers.start("/data", runtime, metadata, segment_bytes=SEGMENT_BYTES)

@@ -13,8 +13,8 @@ from functools import partial
 
 from magnetar.base.errors import MagnetarError
 from simulation.crash import rules
-from simulation.crash.frame_clients import Manner, Publisher, Subscriber
-from simulation.crash.frame_connection import Gone, Wire
+from simulation.crash.frame_clients import AckPolicy, Publisher, Subscriber
+from simulation.crash.frame_connection import ConnectionGone, FrameConnection
 from simulation.crash.history import History
 
 RETRY_S = 0.02
@@ -40,7 +40,7 @@ class Swarm:
         self.subscribers: list[Subscriber] = []
         self.publishing = True
         self.problems: list[str] = []
-        self._wires: dict[Publisher | Subscriber, Wire] = {}
+        self._wires: dict[Publisher | Subscriber, FrameConnection] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._ids = 0
 
@@ -50,7 +50,7 @@ class Swarm:
         self.publishers.append(made)
         return made
 
-    def subscriber(self, topic: str, subscription: str, kind: str, manner: Manner) -> Subscriber:
+    def subscriber(self, topic: str, subscription: str, kind: str, manner: AckPolicy) -> Subscriber:
         self._ids += 1
         made = Subscriber(self.history, topic, subscription, self._ids, kind=kind, manner=manner)
         self.subscribers.append(made)
@@ -59,7 +59,7 @@ class Swarm:
     async def subscribe_first(self) -> None:
         """Make every subscription before the first message: each is owed all of them."""
         for subscriber in self.subscribers:
-            self._wires[subscriber] = wire = await Wire.open("localhost", self.port)
+            self._wires[subscriber] = wire = await FrameConnection.open("localhost", self.port)
             await subscriber.attach(wire)
 
     def start(self) -> None:
@@ -92,14 +92,14 @@ class Swarm:
             try:
                 wire = self._wires.get(player)
                 if wire is None or wire.lost.is_set():
-                    wire = await Wire.open("localhost", self.port)
+                    wire = await FrameConnection.open("localhost", self.port)
                     self._wires[player] = wire
                     await player.attach(wire)
                 await until(partial(_apart, player, wire))
                 player.detach()
                 wire.close()
                 await wire.lost.wait()
-            except Gone:
+            except ConnectionGone:
                 await asyncio.sleep(RETRY_S)
             except MagnetarError as error:
                 self.problems.append(f"{type(player).__name__} {player.id}: {error!r}")
@@ -120,9 +120,9 @@ class Swarm:
         try:
             async with asyncio.timeout(OWED_S):
                 await self.back()
-                await until(lambda: not list(rules.skipped(self.history)), 0.02)
+                await until(lambda: not list(rules.not_redelivered(self.history)), 0.02)
         except TimeoutError:
-            missing = list(rules.skipped(self.history))[:5]
+            missing = list(rules.not_redelivered(self.history))[:5]
             attached = [player.attached for player in [*self.subscribers, *self.publishers]]
             raise AssertionError(
                 f"seed {self.seed}, {when}: {missing}, attached {attached}, {self.problems[-3:]}"
@@ -139,9 +139,9 @@ class Swarm:
                 await until(lambda: not list(rules.missing(self.history)), 0.1)
         except TimeoutError:
             pass  # the checker says what is missing
-        found = rules.everything(self.history) + [text for item in self.publishers for text in item.problems]
+        found = rules.check_at_rest(self.history) + [text for item in self.publishers for text in item.problems]
         assert found == [], f"seed {self.seed}, {when}"
 
 
-def _apart(player: Publisher | Subscriber, wire: Wire) -> bool:
+def _apart(player: Publisher | Subscriber, wire: FrameConnection) -> bool:
     return wire.lost.is_set() or not player.attached

@@ -20,8 +20,8 @@ import pytest
 from magnetar.wire import frames, message
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
-from simulation.crash.frame_clients import each
-from simulation.crash.frame_connection import Wire, with_entry
+from simulation.crash.frame_clients import ack_each
+from simulation.crash.frame_connection import FrameConnection, with_entry
 from tests.process.swarm import Swarm, until
 from tests.servers.standalone import Standalone
 
@@ -49,7 +49,7 @@ def work_beside(broker: Standalone, attack: Callable[[], object]) -> object:
     async def body() -> object:
         swarm = Swarm(broker.port, SEED)
         swarm.publisher(f"{TOPIC}-{next(_neighbours)}", "p")
-        swarm.subscriber(swarm.publishers[0].topic, "s", "Exclusive", each)
+        swarm.subscriber(swarm.publishers[0].topic, "s", "Exclusive", ack_each)
         await swarm.subscribe_first()
         swarm.start()
         try:
@@ -345,7 +345,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(broker: Standalone) -
 
 
 async def _alive(broker: Standalone) -> None:
-    wire = await Wire.open("localhost", broker.port)
+    wire = await FrameConnection.open("localhost", broker.port)
     wire.close()
 
 

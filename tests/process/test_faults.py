@@ -28,8 +28,8 @@ import pytest
 import magnetar
 from magnetar import errors
 from magnetar.ledger.local.segment import SEGMENT_MAGIC
-from simulation.crash.frame_clients import each, some
-from simulation.crash.frame_connection import Wire
+from simulation.crash.frame_clients import ack_each, ack_some
+from simulation.crash.frame_connection import FrameConnection
 from tests.process.swarm import Swarm, until
 from tests.servers.standalone import Standalone
 
@@ -201,7 +201,7 @@ async def filled_up(
     swarm = Swarm(broker.port, SEED)
     for name in "pq":
         swarm.publisher(TOPIC, name, padding=20_000)
-    swarm.subscriber(TOPIC, "some", "Shared", some)
+    swarm.subscriber(TOPIC, "some", "Shared", ack_some)
     await swarm.subscribe_first()
     swarm.start()
     try:
@@ -234,8 +234,8 @@ async def stopped_under_load(broker: Standalone) -> None:
     swarm = Swarm(broker.port, SEED)
     for name in "pq":
         swarm.publisher(TOPIC, name)
-    swarm.subscriber(TOPIC, "each", "Exclusive", each)
-    swarm.subscriber(TOPIC, "some", "Shared", some)
+    swarm.subscriber(TOPIC, "each", "Exclusive", ack_each)
+    swarm.subscriber(TOPIC, "some", "Shared", ack_some)
     await swarm.subscribe_first()
     swarm.start()
     try:
@@ -296,7 +296,7 @@ def published(broker: Standalone, topic: str, name: str, count: int) -> None:
     async def body() -> None:
         swarm = Swarm(broker.port, SEED)
         publisher = swarm.publisher(topic, name)
-        wire = await Wire.open("localhost", broker.port)
+        wire = await FrameConnection.open("localhost", broker.port)
         await publisher.attach(wire)
         for _ in range(count):
             publisher.publish(["k"])
@@ -311,8 +311,8 @@ def read(broker: Standalone, topic: str, count: int) -> list[int]:
 
     async def body() -> list[int]:
         swarm = Swarm(broker.port, SEED)
-        subscriber = swarm.subscriber(topic, "reader", "Exclusive", each)
-        wire = await Wire.open("localhost", broker.port)
+        subscriber = swarm.subscriber(topic, "reader", "Exclusive", ack_each)
+        wire = await FrameConnection.open("localhost", broker.port)
         try:
             await subscriber.attach(wire)
             async with asyncio.timeout(READ_S):

@@ -15,10 +15,10 @@ import pytest
 
 from simulation.crash import rules
 from simulation.crash.frame_clients import (
-    bits,
-    each,
-    some,
-    upto,
+    ack_batch_indexes,
+    ack_cumulatively,
+    ack_each,
+    ack_some,
 )
 from tests.process.swarm import Swarm
 from tests.servers.standalone import Standalone
@@ -56,7 +56,7 @@ async def killed_under_load(broker: Standalone, kills: int) -> None:
             await swarm.gone()
             swarm.history.next_life()
             if kill % 10 == 9:
-                assert rules.while_running(swarm.history) == [], f"seed {SEED}, after {kill + 1} kills"
+                assert rules.check_running(swarm.history) == [], f"seed {SEED}, after {kill + 1} kills"
             broker.start()
         await swarm.at_rest("after the last kill")
     finally:
@@ -70,10 +70,10 @@ def a_swarm(broker: Standalone) -> Swarm:
     for topic, names in ((PLAIN, "pq"), (ONCE, "rs"), (KEYED, "k")):
         for name in names:
             swarm.publisher(topic, name)
-    swarm.subscriber(PLAIN, "all", "Exclusive", upto)
-    swarm.subscriber(PLAIN, "part", "Shared", some)
-    swarm.subscriber(ONCE, "over", "Failover", each)
-    swarm.subscriber(ONCE, "bits", "Shared", bits)
-    swarm.subscriber(KEYED, "keys", "Key_Shared", each)
-    swarm.subscriber(KEYED, "keys", "Key_Shared", each)
+    swarm.subscriber(PLAIN, "all", "Exclusive", ack_cumulatively)
+    swarm.subscriber(PLAIN, "part", "Shared", ack_some)
+    swarm.subscriber(ONCE, "over", "Failover", ack_each)
+    swarm.subscriber(ONCE, "bits", "Shared", ack_batch_indexes)
+    swarm.subscriber(KEYED, "keys", "Key_Shared", ack_each)
+    swarm.subscriber(KEYED, "keys", "Key_Shared", ack_each)
     return swarm

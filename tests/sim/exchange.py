@@ -14,10 +14,10 @@ from magnetar.broker.node import Node
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.policy.settings import Settings
 from simulation.environment.host import Host
-from simulation.environment.isolation import fence
+from simulation.environment.isolation import isolated
 from simulation.environment.loop import VirtualLoop
 from simulation.environment.network import Network
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 from simulation.environment.runtime import SimulatedRuntime
 from simulation.stores.metadata import MemoryStore
 
@@ -27,7 +27,7 @@ TOPIC = "persistent://public/default/there-and-back"
 
 class Exchange:
     def __init__(self, seed: int, *, hostile: bool = False) -> None:
-        self.streams = Streams(seed)
+        self.streams = RandomStreams(seed)
         self.loop = VirtualLoop(seed=seed, hostile=self.streams.fork("schedule", "turns") if hostile else None)
         self.network = Network(self.loop, self.streams)
         self.broker = Host("broker", self.loop, self.network, self.streams)
@@ -63,7 +63,7 @@ class Exchange:
             self.broker.run(self.serve)
             await self.client.run(lambda runtime: self.talk(runtime, messages))
 
-        with fence(self.loop):
+        with isolated(self.loop):
             self.loop.run_until_complete(whole())
             self.loop.close()
 

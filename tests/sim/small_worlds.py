@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from simulation.environment.host import Host
-from simulation.environment.loop import VirtualLoop, rest
-from simulation.environment.network import Network, Weather
-from simulation.environment.random_streams import Streams
+from simulation.environment.loop import VirtualLoop, pass_time
+from simulation.environment.network import Network, NetworkConditions
+from simulation.environment.random_streams import RandomStreams
 from simulation.environment.runtime import SimulatedRuntime
 
 PORT = 6650
@@ -56,10 +56,10 @@ class Talker(asyncio.Protocol):
 class Pair:
     """Two machines, `a` connected to `b`."""
 
-    def __init__(self, seed: int = 0, weather: Weather | None = None) -> None:
+    def __init__(self, seed: int = 0, conditions: NetworkConditions | None = None) -> None:
         self.loop = VirtualLoop(seed=seed)
-        self.streams = Streams(seed)
-        self.network = Network(self.loop, self.streams, weather)
+        self.streams = RandomStreams(seed)
+        self.network = Network(self.loop, self.streams, conditions)
         self.a = Host("a", self.loop, self.network, self.streams)
         self.b = Host("b", self.loop, self.network, self.streams)
         self.accepted: list[Talker] = []
@@ -92,10 +92,10 @@ class Pair:
 
         if not self.b.alive:
             self.serve()
-            await rest(0.1)
+            await pass_time(0.1)
         self.on_a(body)
         near = await made
-        await rest(1)
+        await pass_time(1)
         return near, self.accepted[-1]
 
     def play(self, body: Callable[[Pair], Awaitable[Any]]) -> Any:
@@ -119,7 +119,7 @@ class Lab:
 
     def __init__(self, seed: int = 0, **more: Any) -> None:
         self.loop = VirtualLoop(seed=seed)
-        self.streams = Streams(seed)
+        self.streams = RandomStreams(seed)
         self.network = Network(self.loop, self.streams)
         self.host = Host("m", self.loop, self.network, self.streams, **more)
         self.seen: list[Any] = []

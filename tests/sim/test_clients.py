@@ -14,18 +14,18 @@ import pytest
 from magnetar.base.names import topic_name
 from magnetar.client.client import Client
 from simulation import history as record
-from simulation.check.suite import verdict
-from simulation.clients.lifecycle import Crew
+from simulation.check.suite import check_history
+from simulation.clients.lifecycle import ClientProcesses
 from simulation.crash.load import prepare
-from simulation.crash.single_broker import Life, World
-from simulation.environment.disk import ForgetfulFiles
+from simulation.crash.single_broker import BrokerRun, SingleBrokerWorld
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.history import FAIL, INVOKE, OK, History, Line, Value
 from simulation.world.workload import (
     ProducerPlan,
     SubscriptionPlan,
     TopicPlan,
-    draw,
+    draw_topics,
 )
 
 PLAIN = "persistent://public/kept/t1"
@@ -59,14 +59,14 @@ def played(seed: int, plans: list[TopicPlan] | None, *, broken: bool) -> tuple[H
     chance = random.Random(seed)
     histories: list[History] = []
 
-    async def story(life: Life) -> None:
+    async def story(life: BrokerRun) -> None:
         await prepare(life)
         history = History(asyncio.get_running_loop().time)
         histories.append(history)
-        runtime = InlineRuntime(ForgetfulFiles(seed), seed)
+        runtime = InlineRuntime(SimulatedFiles(seed), seed)
         clients = [Client("pulsar://memory:6650", runtime=runtime, operation_timeout_s=10) for _ in range(3)]
-        workload = plans or draw(chance, plain=[PLAIN], once=[ONCE])
-        crew = Crew(history, chance, lambda _: chance.choice(clients), workload)
+        workload = plans or draw_topics(chance, plain=[PLAIN], once=[ONCE])
+        crew = ClientProcesses(history, chance, lambda _: chance.choice(clients), workload)
         crew.start()
         for _ in range(STEPS):
             await life.rest(0.5)
@@ -78,12 +78,12 @@ def played(seed: int, plans: list[TopicPlan] | None, *, broken: bool) -> tuple[H
         await crew.read_logs()
         await crew.close()
 
-    world = World(seed)
+    world = SingleBrokerWorld(seed)
     assert world.live(story)
     return histories[0], world.failures
 
 
-async def _break(life: Life, history: History, chance: random.Random) -> None:
+async def _break(life: BrokerRun, history: History, chance: random.Random) -> None:
     if chance.random() < 0.4:
         history.note("world", record.FAULT, OK, what="unload")
         await life.node.topics.unload(topic_name(chance.choice((PLAIN, ONCE))))
@@ -103,7 +103,7 @@ def quiet() -> History:
 def test_unloaded_topics_and_cut_connections_break_no_invariant(seed: int) -> None:
     history, failures = played(seed, None, broken=True)
     assert failures == []
-    assert [str(finding) for finding in verdict(history)] == []
+    assert [str(finding) for finding in check_history(history)] == []
     done = {(line.operation, line.phase) for line in history.lines}
     assert {(record.SEND, OK), (record.RECEIVE, OK), (record.DRAIN, OK), (record.SETTLE, OK)} <= done
 
@@ -114,7 +114,7 @@ def test_one_seed_gives_one_history() -> None:
 
 def test_every_kind_of_process_has_something_to_do() -> None:
     history = quiet()
-    assert [str(finding) for finding in verdict(history)] == []
+    assert [str(finding) for finding in check_history(history)] == []
     receivers = {(line.topic, line.subscription.split(".")[0]) for line in of(history, record.RECEIVE)}
     assert {(topic, plan.name) for topic in (PLAIN, ONCE) for plan in EVERY_KIND} <= receivers
     assert any(line.facts.get("cumulative") for line in of(history, record.ACK))
@@ -262,4 +262,4 @@ def grow_without_bound() -> History:
     ],
 )
 def test_a_lie_in_a_good_history_is_found(lie: Callable[[], History], invariant: int) -> None:
-    assert invariant in {finding.invariant for finding in verdict(lie())}
+    assert invariant in {finding.invariant for finding in check_history(lie())}

@@ -17,31 +17,31 @@ import pytest
 from magnetar.base.errors import MagnetarError, StorageFailed, StorageFull
 from magnetar.ledger.local.engine import LocalLedgers
 from simulation.crash import rules
-from simulation.crash.load import SETTINGS, Cast
-from simulation.crash.single_broker import Life, World
-from simulation.environment.disk import ForgetfulFiles
-from simulation.mutants.lying_stores import Forgetting, Hasty, Overstated
+from simulation.crash.load import SETTINGS, LoadClients
+from simulation.crash.single_broker import BrokerRun, SingleBrokerWorld
+from simulation.environment.disk import SimulatedFiles
+from simulation.mutants.lying_stores import EarlyConfirmLedgers, OverstatingLedgers, UnsyncedFiles
 
 SEEDS = range(int(os.environ.get("MAGNETAR_CRASH_SEEDS", "1")))
 
 
-def world(seed: int, **more: object) -> World:
-    return World(seed, settings=SETTINGS, **more)  # type: ignore[arg-type]
+def world(seed: int, **more: object) -> SingleBrokerWorld:
+    return SingleBrokerWorld(seed, settings=SETTINGS, **more)  # type: ignore[arg-type]
 
 
 @cache
 def recorded() -> tuple[int, int]:
     """How many writes and syncs the load makes, and how often the metadata store is passed."""
     whole = world(0)
-    cast = Cast()
+    cast = LoadClients()
     assert whole.live(cast.play), "the load does not come to its end"
-    assert (whole.failures, cast.problems(), rules.while_running(cast.history)) == ([], [], [])
+    assert (whole.failures, cast.problems(), rules.check_running(cast.history)) == ([], [], [])
     return whole.files.calls, whole.passes
 
 
-def findings(play: World, *, cut_at: int | None = None) -> list[str]:
+def findings(play: SingleBrokerWorld, *, cut_at: int | None = None) -> list[str]:
     """The load up to the cut, the life after it, and one more after everybody left in order."""
-    cast = Cast()
+    cast = LoadClients()
     play.live(cast.play, cut_at=cut_at)
     found = list(play.failures)
     for story in (judged(cast, found), cast.nothing_left):
@@ -53,14 +53,14 @@ def findings(play: World, *, cut_at: int | None = None) -> list[str]:
                 found.append("the power went where nothing should cut it")
         except (MagnetarError, TimeoutError) as error:
             found.append(f"life {play.lives} failed: {error!r}")
-        found += cast.problems() + play.failures + rules.while_running(cast.history)
+        found += cast.problems() + play.failures + rules.check_running(cast.history)
     return found
 
 
-def judged(cast: Cast, found: list[str]) -> Callable[[Life], Coroutine[Any, Any, None]]:
-    async def story(life: Life) -> None:
+def judged(cast: LoadClients, found: list[str]) -> Callable[[BrokerRun], Coroutine[Any, Any, None]]:
+    async def story(life: BrokerRun) -> None:
         await cast.judge(life)
-        found.extend(rules.everything(cast.history))
+        found.extend(rules.check_at_rest(cast.history))
         await cast.part(life)
 
     return story
@@ -68,7 +68,7 @@ def judged(cast: Cast, found: list[str]) -> Callable[[Life], Coroutine[Any, Any,
 
 def test_the_recorded_load_is_the_same_every_time() -> None:
     first, second = (world(seed) for seed in (3, 4))
-    one, other = Cast(), Cast()
+    one, other = LoadClients(), LoadClients()
     first.live(one.play)
     second.live(other.play)
     assert (first.files.calls, first.passes) == (second.files.calls, second.passes) == recorded()
@@ -96,7 +96,7 @@ def test_the_recorded_load_rolls_trims_and_frees() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) -> None:
     for call in range(1, recorded()[0] + 1):
-        files = ForgetfulFiles(seed * 10_000 + call, crash_at=call, flips=(seed + call) % 2 == 0)
+        files = SimulatedFiles(seed * 10_000 + call, crash_at=call, flips=(seed + call) % 2 == 0)
         assert findings(world(call, files=files)) == [], f"seed {seed}, call {call}"
 
 
@@ -109,9 +109,9 @@ def test_a_power_cut_at_any_step_of_the_metadata_store_loses_nothing_acknowledge
 # The disk fails, or is full: the node stops by itself
 
 
-def stopped(play: World, *, power: bool) -> list[str]:
+def stopped(play: SingleBrokerWorld, *, power: bool) -> list[str]:
     """The load until the node gives up and stops in order; then a restart, or a power cut, and everything again."""
-    cast = Cast()
+    cast = LoadClients()
     try:
         play.live(cast.play)
     except (StorageFailed, StorageFull):
@@ -130,19 +130,19 @@ def stopped(play: World, *, power: bool) -> list[str]:
 @pytest.mark.slow
 def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
-    probe.live(Cast().play)
+    probe.live(LoadClients().play)
     for number in range(1, probe.files.syncs - 1, 2):  # the last two are made by the stop, when all is told already
-        play = world(number, files=ForgetfulFiles(number, fail_sync_at=number))
+        play = world(number, files=SimulatedFiles(number, fail_sync_at=number))
         assert stopped(play, power=number % 4 == 1) == [], f"sync {number}"
         assert play.lives == 2, f"sync {number}: the node went on"
 
 
 def test_a_full_disk_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
-    probe.live(Cast().play)
+    probe.live(LoadClients().play)
     hit = 0
     for room in range(0, probe.files.used(), 4_001):
-        play = world(room, files=ForgetfulFiles(room, full_after=room))
+        play = world(room, files=SimulatedFiles(room, full_after=room))
         assert stopped(play, power=room % 2 == 1) == [], f"room {room}"
         hit += play.lives == 2
     assert hit > 5
@@ -151,21 +151,21 @@ def test_a_full_disk_anywhere_stops_the_node_in_order_and_loses_nothing() -> Non
 # It bites
 
 
-def caught(calls: range, files: type[ForgetfulFiles], **more: object) -> int:
+def caught(calls: range, files: type[SimulatedFiles], **more: object) -> int:
     """In how many of these cuts the lie was found out."""
     return sum(bool(findings(world(call, files=files(call, crash_at=call), **more))) for call in calls)
 
 
 def test_a_disk_whose_sync_does_nothing_is_caught() -> None:
     calls = range(60, recorded()[0], 40)
-    assert caught(calls, Forgetting) > len(calls) // 2
+    assert caught(calls, UnsyncedFiles) > len(calls) // 2
 
 
 def test_a_journal_that_answers_before_the_sync_is_caught() -> None:
     calls = range(60, recorded()[0], 40)
-    assert caught(calls, ForgetfulFiles, ledgers=Hasty) > len(calls) // 2
+    assert caught(calls, SimulatedFiles, ledgers=EarlyConfirmLedgers) > len(calls) // 2
 
 
 def test_a_cursor_snapshot_that_claims_more_than_was_acknowledged_is_caught() -> None:
-    found = findings(world(0, ledgers=Overstated))
-    assert any(finding.startswith(("skipped", "missing")) for finding in found)
+    found = findings(world(0, ledgers=OverstatingLedgers))
+    assert any(finding.startswith(("not_redelivered", "missing")) for finding in found)

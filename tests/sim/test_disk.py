@@ -6,11 +6,11 @@ import pytest
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
 from simulation.environment.disk import (
-    FOR_GOOD,
+    PERMANENTLY,
     SECTOR_BYTES,
     SYNC_S,
-    Crashed,
-    ForgetfulFiles,
+    PowerLoss,
+    SimulatedFiles,
 )
 
 SEEDS = range(60)
@@ -19,7 +19,7 @@ SEEDS = range(60)
 def test_what_was_synced_survives_and_what_was_not_may() -> None:
     seen = set()
     for seed in SEEDS:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         file = files.open("/d/f", create=True)
         file.pwritev([b"durable", b" bytes"], 0)
         file.datasync()
@@ -39,7 +39,7 @@ def test_what_was_synced_survives_and_what_was_not_may() -> None:
 def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
     torn = 0
     for seed in SEEDS:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         file = files.open("/d/f", create=True)
         file.allocate(4 * SECTOR_BYTES)
         file.datasync()
@@ -55,13 +55,13 @@ def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
 def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None:
     seen = set()
     for seed in range(20):
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         file = files.open("a", create=True)
         files.sync_dir("")
         file.pwritev([b"s" * 100], 0)  # shorter than a sector: not the one
         file.datasync()
         files.tear_next = 1
-        with pytest.raises(Crashed):
+        with pytest.raises(PowerLoss):
             file.pwritev([b"t" * 2_000], 100)
         left = files.crash().content("a")
         assert left == b"s" * 100 + b"t" * (len(left) - 100)
@@ -72,7 +72,7 @@ def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None
 
 def test_a_write_that_a_full_disk_cut_to_nothing_can_be_forgotten() -> None:
     for seed in SEEDS:
-        files = ForgetfulFiles(seed, flips=True)
+        files = SimulatedFiles(seed, flips=True)
         file = files.open("a", create=True)
         file.pwritev([b"x" * 100], 0)
         files.full_after = 0
@@ -84,13 +84,13 @@ def test_a_write_that_a_full_disk_cut_to_nothing_can_be_forgotten() -> None:
 def test_names_are_durable_only_after_their_directory_was_synced() -> None:
     found = set()
     for seed in SEEDS:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         files.open("/d/old", create=True).datasync()
         files.sync_dir("/d")
         files.rename("/d/old", "/d/new")
         files.open("/d/made", create=True)
         found.add(tuple(files.crash().list("/d")))
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         files.open("/d/old", create=True)
         files.rename("/d/old", "/d/new")
         files.sync_dir("/d")
@@ -99,10 +99,10 @@ def test_names_are_durable_only_after_their_directory_was_synced() -> None:
 
 
 def test_a_crash_at_a_call_ends_every_later_one() -> None:
-    files = ForgetfulFiles(crash_at=3)
+    files = SimulatedFiles(crash_at=3)
     file = files.open("/d/f", create=True)
     file.pwritev([b"a"], 0)
-    with pytest.raises(Crashed, match="call 3"):
+    with pytest.raises(PowerLoss, match="call 3"):
         file.datasync()
     for call in (
         file.size,
@@ -111,7 +111,7 @@ def test_a_crash_at_a_call_ends_every_later_one() -> None:
         lambda: files.open("/d/f"),
         lambda: file.pread(1, 0),
     ):
-        with pytest.raises(Crashed):
+        with pytest.raises(PowerLoss):
             call()
     assert files.crash().calls == 0
 
@@ -119,7 +119,7 @@ def test_a_crash_at_a_call_ends_every_later_one() -> None:
 def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
     contents = set()
     for seed in SEEDS:
-        files = ForgetfulFiles(seed, fail_sync_at=1)
+        files = SimulatedFiles(seed, fail_sync_at=1)
         file = files.open("/d/f", create=True)
         files.sync_dir("/d")
         file.pwritev([b"lost"], 0)
@@ -131,9 +131,9 @@ def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
     assert contents == {b"", b"lost"}
 
 
-@pytest.mark.parametrize("times", [1, 3, FOR_GOOD])
+@pytest.mark.parametrize("times", [1, 3, PERMANENTLY])
 def test_syncs_fail_as_often_as_asked_from_any_moment_on(times: int) -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     file = files.open("/d/f", create=True)
     file.datasync()
     files.sync_dir("/d")
@@ -154,7 +154,7 @@ def test_syncs_fail_as_often_as_asked_from_any_moment_on(times: int) -> None:
 def test_a_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
     found = set()
     for seed in SEEDS:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         files.open("/d/f", create=True).datasync()
         files.fail_syncs = 1
         with pytest.raises(StorageFailed):
@@ -166,7 +166,7 @@ def test_a_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
 def test_a_directory_is_durable_once_it_or_a_name_in_it_was_synced() -> None:
     found = set()
     for seed in SEEDS:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         files.mkdir("/d/synced")
         files.sync_dir("/d")
         files.mkdir("/d/used/below")
@@ -185,7 +185,7 @@ def test_a_directory_is_durable_once_it_or_a_name_in_it_was_synced() -> None:
 
 
 def test_a_disk_that_was_full_takes_everything_once_there_is_room() -> None:
-    files = ForgetfulFiles(full_after=4)
+    files = SimulatedFiles(full_after=4)
     file = files.open("/d/f", create=True)
     with pytest.raises(StorageFull):
         file.pwritev([b"abcdef"], 0)
@@ -202,7 +202,7 @@ def test_a_disk_that_was_full_takes_everything_once_there_is_room() -> None:
 
 
 def test_a_slow_disk_costs_more_and_is_asked_once() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     file = files.open("/d/f", create=True)
     files.cost_s()
     file.datasync()
@@ -214,7 +214,7 @@ def test_a_slow_disk_costs_more_and_is_asked_once() -> None:
 
 
 def test_what_a_crash_did_is_counted_over_all_lives() -> None:
-    files = ForgetfulFiles(3, flips=True)
+    files = SimulatedFiles(3, flips=True)
     for number in range(40):
         file = files.open(f"/d/{number}", create=True)
         files.sync_dir("/d")
@@ -236,7 +236,7 @@ def test_what_a_crash_did_is_counted_over_all_lives() -> None:
 
 
 def test_a_full_disk_takes_part_of_a_write() -> None:
-    files = ForgetfulFiles(full_after=10)
+    files = SimulatedFiles(full_after=10)
     file = files.open("/d/f", create=True)
     file.pwritev([b"123456"], 0)
     assert files.free("/d") == 4
@@ -252,7 +252,7 @@ def test_a_full_disk_takes_part_of_a_write() -> None:
 def test_flipped_bits_are_only_in_what_was_not_synced() -> None:
     flipped = 0
     for seed in SEEDS:
-        files = ForgetfulFiles(seed, flips=True)
+        files = SimulatedFiles(seed, flips=True)
         file = files.open("/d/f", create=True)
         file.pwritev([b"a" * 5000], 0)
         file.datasync()
@@ -266,7 +266,7 @@ def test_flipped_bits_are_only_in_what_was_not_synced() -> None:
 
 def test_the_same_seed_forgets_the_same() -> None:
     def crashed(seed: int) -> bytes:
-        files = ForgetfulFiles(seed)
+        files = SimulatedFiles(seed)
         file = files.open("/d/f", create=True)
         files.sync_dir("/d")
         for at in range(20):
@@ -278,7 +278,7 @@ def test_the_same_seed_forgets_the_same() -> None:
 
 
 def test_the_rest_of_the_contract() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     files.mkdir("/d/sub")
     assert files.list("/nowhere") == []
     assert files.exists("/d/sub")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from simulation import history as record
-from simulation.check.suite import verdict
+from simulation.check.suite import check_history
 from simulation.history import OK, History
 from simulation.observe import history_marks
 from tests.sim.message_lines import received, sent
@@ -52,7 +52,7 @@ class Tale:
         return self
 
     def found(self) -> set[int]:
-        return {finding.invariant for finding in verdict(self.history)}
+        return {finding.invariant for finding in check_history(self.history)}
 
     def _now(self) -> float:
         return len(self.history.lines) + self.waited_s
@@ -102,4 +102,4 @@ def test_what_is_wrong_is_found(name: str) -> None:
 
 
 def test_a_gap_that_was_told_is_counted_for_the_marks() -> None:
-    assert history_marks.counted(Tale().hold("warned").wait().hold("over").gap().history) == {"gap.told": 1}
+    assert history_marks.count_marks(Tale().hold("warned").wait().hold("over").gap().history) == {"gap.told": 1}

@@ -16,10 +16,10 @@ import pytest
 
 from magnetar.base.errors import Closed, Conflict
 from magnetar.runtime.runtime import Owner
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.host import Host
-from simulation.environment.incarnation import LIFE
-from simulation.environment.loop import rest
+from simulation.environment.incarnation import INCARNATION
+from simulation.environment.loop import pass_time
 from simulation.environment.runtime import SimulatedRuntime
 from tests.sim.exchange import Exchange
 from tests.sim.small_worlds import MANY, Lab, forever
@@ -38,7 +38,7 @@ def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_w
 
     async def ticks(what: str) -> None:
         while True:
-            await rest(1)
+            await pass_time(1)
             lab.seen.append((what, lab.loop.time()))
 
     async def main(runtime: SimulatedRuntime) -> None:
@@ -51,9 +51,9 @@ def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_w
     async def body() -> None:
         lab.host.run(main)
         lab.loop.call_at(2, way, lab.host)
-        await rest(5)
+        await pass_time(5)
         told.set_result(None)
-        await rest(5)
+        await pass_time(5)
         assert not lab.host.alive
 
     told: asyncio.Future[None] = lab.loop.create_future()
@@ -77,10 +77,10 @@ def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1)
+        await pass_time(1)
         lab.host.crash()
         gc.collect()
-        await rest(1)
+        await pass_time(1)
         assert lab.seen == []
 
     lab.play(body)
@@ -102,7 +102,7 @@ def test_an_error_that_died_with_its_machine_before_anybody_could_retrieve_it_is
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1)
+        await pass_time(1)
         lab.host.crash()
         tasks.clear()
         gc.collect()
@@ -118,13 +118,13 @@ def test_everything_made_inside_a_life_belongs_to_it() -> None:
         owner = Owner("test")
 
         async def noted() -> None:
-            lab.seen.append(LIFE.get())
+            lab.seen.append(INCARNATION.get())
 
-        lab.loop.call_soon(lambda: lab.seen.append(LIFE.get()))
-        lab.loop.call_later(1, lambda: lab.seen.append(LIFE.get()))
+        lab.loop.call_soon(lambda: lab.seen.append(INCARNATION.get()))
+        lab.loop.call_later(1, lambda: lab.seen.append(INCARNATION.get()))
         await runtime.spawn(owner, noted())
-        await runtime.offload(lambda: lab.seen.append(LIFE.get()), "lane")
-        await rest(2)
+        await runtime.offload(lambda: lab.seen.append(INCARNATION.get()), "lane")
+        await pass_time(2)
         await owner.close()
         late = noted()
         with pytest.raises(Closed):
@@ -132,10 +132,10 @@ def test_everything_made_inside_a_life_belongs_to_it() -> None:
 
     async def body() -> None:
         task = lab.host.run(main)
-        life = lab.host.life
+        incarnation = lab.host.incarnation
         await task
-        assert lab.seen == [life] * 4
-        assert LIFE.get() is None
+        assert lab.seen == [incarnation] * 4
+        assert INCARNATION.get() is None
 
     lab.play(body)
 
@@ -147,16 +147,16 @@ def test_a_life_whose_first_task_ends_is_over_and_its_error_is_one_of_the_world(
         raise ValueError("of main")
 
     async def body() -> None:
-        lab.host.run(lambda _: rest(1))
-        await rest(2)
+        lab.host.run(lambda _: pass_time(1))
+        await pass_time(2)
         assert (lab.host.alive, lab.loop.errors) == (False, [])
         lab.host.run(fails)
-        await rest(1)
+        await pass_time(1)
         assert not lab.host.alive
 
     lab.play(body)
     assert [type(failure.exception) for failure in lab.loop.errors] == [ValueError]
-    assert lab.host.lives == 2
+    assert lab.host.starts == 2
 
 
 # The disk
@@ -181,7 +181,7 @@ def left_after(way: Callable[[Host], None], seed: int) -> bytes:
 
     async def body() -> bytes:
         lab.host.run(writes_and_syncs)
-        await rest(1)
+        await pass_time(1)
         with pytest.raises(Conflict):
             lab.host.files.lock("/d/lock", "another")
         way(lab.host)
@@ -200,7 +200,7 @@ def test_a_power_cut_forgets_what_was_not_synced_and_a_kill_forgets_nothing() ->
 
 
 def test_a_crash_in_a_call_of_the_disk_takes_the_machine_with_it_and_nobody_hears() -> None:
-    lab = Lab(files=lambda seed: ForgetfulFiles(seed, crash_at=2))
+    lab = Lab(files=lambda seed: SimulatedFiles(seed, crash_at=2))
 
     async def main(runtime: SimulatedRuntime) -> None:
         try:
@@ -210,11 +210,11 @@ def test_a_crash_in_a_call_of_the_disk_takes_the_machine_with_it_and_nobody_hear
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1)
+        await pass_time(1)
         assert not lab.host.alive
         assert lab.seen == []
         lab.host.run(writes_and_syncs)  # the fault is not inherited
-        await rest(1)
+        await pass_time(1)
         assert lab.host.alive
 
     lab.play(body)

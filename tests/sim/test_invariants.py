@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation import history as record
-from simulation.check.suite import verdict
+from simulation.check.suite import check_history
 from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Place, Value
 
 TOPIC = "persistent://public/default/t"
@@ -520,7 +520,7 @@ GOOD: dict[str, Callable[[], Tale]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_breach_is_found(name: str) -> None:
     invariant, tell = BAD[name]
-    findings = verdict(tell().history)
+    findings = check_history(tell().history)
     assert invariant in {finding.invariant for finding in findings}, findings
     for finding in findings:
         assert finding.lines
@@ -529,20 +529,20 @@ def test_a_breach_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_legal_is_let_through(name: str) -> None:
-    assert [str(finding) for finding in verdict(GOOD[name]().history)] == []
+    assert [str(finding) for finding in check_history(GOOD[name]().history)] == []
 
 
 def test_a_sample_beyond_its_limit_is_found_once_at_its_worst() -> None:
     history = History()
     for value in (3, 9, 12, 11):
         history.note("connections", record.SAMPLE, OK, measured=value, limit=10)
-    findings = verdict(history)
+    findings = check_history(history)
     assert [(finding.invariant, finding.lines[0].facts["measured"]) for finding in findings] == [(15, 12)]
 
 
 def test_a_history_from_a_file_gets_the_same_verdict() -> None:
     for _, tell in BAD.values():
         history = tell().history
-        assert [str(finding) for finding in verdict(History.load(history.dump()))] == [
-            str(finding) for finding in verdict(history)
+        assert [str(finding) for finding in check_history(History.load(history.dump()))] == [
+            str(finding) for finding in check_history(history)
         ]

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from simulation.environment.isolation import fence
-from simulation.environment.loop import Forbidden, VirtualLoop, rest
+from simulation.environment.isolation import isolated
+from simulation.environment.loop import ForbiddenCall, VirtualLoop, pass_time
 
 REACHES = [
     "time.time()",
@@ -46,7 +46,7 @@ def as_module(name: str, expression: str) -> Callable[[], Any]:
 @pytest.mark.parametrize("expression", REACHES)
 def test_our_code_is_told_that_it_reached_out_of_the_world(expression: str) -> None:
     loop = VirtualLoop()
-    with fence(loop), pytest.raises(Forbidden, match=r"magnetar\.topic\.made_up"):
+    with isolated(loop), pytest.raises(ForbiddenCall, match=r"magnetar\.topic\.made_up"):
         as_module("magnetar.topic.made_up", expression)()
     loop.close()
 
@@ -54,8 +54,8 @@ def test_our_code_is_told_that_it_reached_out_of_the_world(expression: str) -> N
 def test_libraries_get_virtual_time_and_chance_from_the_seed() -> None:
     def seen(seed: int) -> list[Any]:
         loop = VirtualLoop()
-        with fence(loop, seed):
-            loop.run_until_complete(rest(1_000))
+        with isolated(loop, seed):
+            loop.run_until_complete(pass_time(1_000))
             expressions = ("time.time()", "time.monotonic()", "random.random()", "uuid.uuid4()", "os.urandom(4)")
             found = [as_module("some.library", expression)() for expression in expressions]
             assert logging.makeLogRecord({}).created == found[0]
@@ -70,7 +70,7 @@ def test_libraries_get_virtual_time_and_chance_from_the_seed() -> None:
 def test_after_the_fence_everything_is_as_it_was() -> None:
     before = [time.time, random.random, os.urandom, uuid.uuid4, threading.Thread.start, socket.socket.__init__]
     loop = VirtualLoop()
-    with fence(loop):
+    with isolated(loop):
         assert not gc.isenabled()
     loop.close()
     assert gc.isenabled()
@@ -86,10 +86,10 @@ def test_an_error_that_nobody_retrieved_is_found_when_the_loop_is_closed_or_the_
     async def body() -> None:
         task: Any = loop.create_task(fails())
         task.itself = task  # only the collector finds it
-        await rest(1)
+        await pass_time(1)
 
     loop = VirtualLoop()
-    with fence(loop):
+    with isolated(loop):
         loop.run_until_complete(body())
         assert loop.errors == []
         if closed:

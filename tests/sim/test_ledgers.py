@@ -9,14 +9,14 @@ import pytest
 
 from magnetar.base.errors import Fenced, MagnetarError, NoSuchLedger, NotEnoughNodes, TimedOut, Unavailable, Unknown
 from magnetar.ledger.run import run_of
-from simulation.stores.ledger_memory import LedgerNastiness
+from simulation.stores.ledger_memory import LedgerFaultRates
 from simulation.stores.ledgers import MemoryLedgers
 from tests.contract.ledgers import Outcomes, append, read_all
 from tests.contract.virtual import rest, run
 
 
-def a_shelf(seed: int, **nasty: float) -> MemoryLedgers:
-    return MemoryLedgers(nasty=LedgerNastiness(**nasty), rng=random.Random(seed))
+def a_shelf(seed: int, **fault_rates: float) -> MemoryLedgers:
+    return MemoryLedgers(fault_rates=LedgerFaultRates(**fault_rates), rng=random.Random(seed))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -93,13 +93,13 @@ def test_a_run_that_fails_kills_its_writer_and_says_whether_it_may_be_there(
         store = a_shelf(1)
         writer = await store.create({})
         await append(writer, run_of([b"a"]))
-        setattr(store.nasty, fault, 1.0)
+        setattr(store.fault_rates, fault, 1.0)
         outcomes = Outcomes()
         for _ in range(3):
             writer.append(run_of([b"b"]), outcomes.done)
         await outcomes.upto(3)
         assert outcomes.errors == [error] * 3
-        store.nasty.calm_down()
+        store.fault_rates.clear()
         with pytest.raises(error):
             await append(writer, run_of([b"c"]))
         reader = await store.open(writer.ledger, recover=True)
@@ -126,7 +126,7 @@ def test_in_an_outage_operations_fail_or_wait_and_afterwards_everything_goes_on(
         await rest(3.0)
         seen.add("acknowledged" if outcomes.acked else "failed")
         await append(await store.create({}), run_of([b"b"]))
-        assert store.shelf.counts["outages"] == 1
+        assert store.memory.counts["outages"] == 1
 
     for seed in range(30):
         run(body(seed))
@@ -186,6 +186,6 @@ def test_the_same_seed_tells_the_same() -> None:
                     told.append(await append(writer, run_of([b"%d" % number])))
                 except (Unknown, Unavailable) as error:
                     told.append(type(error))
-        return [*told, asyncio.get_running_loop().time(), dict(store.shelf.counts)]
+        return [*told, asyncio.get_running_loop().time(), dict(store.memory.counts)]
 
     assert [run(body(seed)) for seed in range(5)] == [run(body(seed)) for seed in range(5)]

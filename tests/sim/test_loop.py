@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from simulation.environment.loop import (
-    Forbidden,
-    Stuck,
+    ForbiddenCall,
+    NoProgress,
     VirtualLoop,
-    rest,
+    pass_time,
 )
-from simulation.environment.random_streams import Streams
+from simulation.environment.random_streams import RandomStreams
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def test_time_passes_only_when_nothing_is_ready() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         seen.append((loop.time(), "spun"))
-        await rest(7)
+        await pass_time(7)
         seen.append((loop.time(), "slept"))
         return seen
 
@@ -62,7 +62,7 @@ def test_what_is_ready_runs_first_in_first_out_and_timers_of_one_instant_in_the_
         loop.call_at(1, seen.append, "second")
         for name in "abc":
             loop.call_soon(seen.append, name)
-        await rest(3)
+        await pass_time(3)
         return seen
 
     assert play(body()) == ["a", "b", "c", "first", "second", "third"]
@@ -74,7 +74,7 @@ def test_a_cancelled_timer_neither_rings_nor_moves_the_clock() -> None:
         for _ in range(5_000):  # enough of them that they are swept
             loop.call_later(10, pytest.fail).cancel()
         loop.call_later(1, lambda: None)
-        await rest(2)
+        await pass_time(2)
         return loop.time()
 
     assert play(body()) == 2
@@ -84,9 +84,9 @@ def test_a_timer_set_for_the_past_rings_at_once_and_time_does_not_go_back() -> N
     async def body() -> list[float]:
         loop = asyncio.get_running_loop()
         seen: list[float] = []
-        await rest(5)
+        await pass_time(5)
         loop.call_at(1, lambda: seen.append(loop.time()))
-        await rest(1)
+        await pass_time(1)
         return [*seen, loop.time()]
 
     assert play(body()) == [5, 6]
@@ -100,16 +100,16 @@ def test_a_deadlock_is_an_error_that_names_who_waits_and_where() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(waits_for_nobody(), name="the lonely one")
 
-    with pytest.raises(Stuck, match=r"the lonely one at .*waits_for_nobody:\d+"):
+    with pytest.raises(NoProgress, match=r"the lonely one at .*waits_for_nobody:\d+"):
         play(body())
 
 
 def test_timers_that_ring_for_ever_end_at_the_limit() -> None:
     async def body() -> None:
         for _ in itertools.count():
-            await rest(1)
+            await pass_time(1)
 
-    with pytest.raises(Stuck, match="only timers ring"):
+    with pytest.raises(NoProgress, match="only timers ring"):
         play(body(), limit_s=50)
 
 
@@ -118,7 +118,7 @@ def test_a_world_that_spins_without_time_passing_is_stuck() -> None:
         for _ in itertools.count():
             await asyncio.sleep(0)
 
-    with pytest.raises(Stuck, match="spins"):
+    with pytest.raises(NoProgress, match="spins"):
         play(body(), spin_calls_max=1_000)
 
 
@@ -127,7 +127,7 @@ def test_a_world_that_spins_without_time_passing_is_stuck() -> None:
 
 def test_the_tools_of_asyncio_work_on_it() -> None:
     async def gives(value: int, after: float) -> int:
-        await rest(after)
+        await pass_time(after)
         return value
 
     async def body() -> None:
@@ -177,7 +177,7 @@ def test_a_task_has_the_name_and_the_context_it_was_given() -> None:
 
 def test_the_runner_of_asyncio_drives_it() -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(rest(100))
+        runner.run(pass_time(100))
 
 
 def test_an_async_generator_left_in_the_middle_is_closed() -> None:
@@ -188,13 +188,13 @@ def test_an_async_generator_left_in_the_middle_is_closed() -> None:
             yield 1
             yield 2
         finally:
-            await rest(1)
+            await pass_time(1)
             closed.append(asyncio.get_running_loop().time())
 
     async def body() -> None:
         async for _ in numbers():
             break
-        await rest(5)
+        await pass_time(5)
 
     play(body())
     assert closed == [1]
@@ -213,7 +213,7 @@ def test_what_nobody_catches_is_an_error_of_the_world() -> None:
         here = asyncio.get_running_loop()
         here.call_soon(lambda: {}["of a call"])
         here.create_task(fails())  # noqa: RUF006
-        await rest(1)
+        await pass_time(1)
 
     loop.run_until_complete(body())
     gc.collect()
@@ -235,7 +235,7 @@ def test_what_nobody_catches_is_an_error_of_the_world() -> None:
 )
 def test_threads_sockets_signals_and_processes_are_refused(reach: Callable[[VirtualLoop], object]) -> None:
     loop = VirtualLoop()
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenCall):
         reach(loop)
     loop.close()
 
@@ -248,13 +248,13 @@ def test_whoever_is_left_at_the_end_is_buried_without_a_word() -> None:
             await asyncio.get_running_loop().create_future()
         finally:
             try:
-                await rest(1)
+                await pass_time(1)
             finally:
                 ends.append("closed")
 
     async def body() -> None:
         asyncio.get_running_loop().create_task(stubborn())
-        await rest(1)
+        await pass_time(1)
 
     loop = VirtualLoop()
     loop.run_until_complete(body())
@@ -337,7 +337,7 @@ def woken(hostile: random.Random | None) -> list[int]:
         async with asyncio.TaskGroup() as group:
             for number in range(6):
                 group.create_task(waits(number))
-            await rest(1)
+            await pass_time(1)
             event.set()
         return seen
 
@@ -345,9 +345,9 @@ def woken(hostile: random.Random | None) -> list[int]:
 
 
 def test_only_a_hostile_loop_permutes_wake_ups_and_a_seed_says_how() -> None:
-    orders = [woken(Streams(seed).schedule) for seed in range(4)]
+    orders = [woken(RandomStreams(seed).schedule) for seed in range(4)]
     assert woken(None) == [0, 1, 2, 3, 4, 5]
-    assert orders == [woken(Streams(seed).schedule) for seed in range(4)]
+    assert orders == [woken(RandomStreams(seed).schedule) for seed in range(4)]
     assert len({tuple(order) for order in orders}) > 1
     assert all(sorted(order) == [0, 1, 2, 3, 4, 5] for order in orders)
 
@@ -355,7 +355,7 @@ def test_only_a_hostile_loop_permutes_wake_ups_and_a_seed_says_how() -> None:
 def test_a_trace_tells_two_runs_apart_by_what_was_noted_and_when() -> None:
     def trace(text: str, after: float) -> str:
         loop = VirtualLoop()
-        loop.run_until_complete(rest(after))
+        loop.run_until_complete(pass_time(after))
         loop.note(text)
         loop.close()
         return loop.trace()
@@ -365,7 +365,7 @@ def test_a_trace_tells_two_runs_apart_by_what_was_noted_and_when() -> None:
 
 
 def test_a_draw_in_one_stream_disturbs_no_other() -> None:
-    one, other = Streams(5), Streams(5)
+    one, other = RandomStreams(5), RandomStreams(5)
     for _ in range(10):
         one.schedule.random()
         one.fork("faults", "x").random()
@@ -373,4 +373,6 @@ def test_a_draw_in_one_stream_disturbs_no_other() -> None:
     assert one.workload.random() == other.workload.random()
     assert one.fork("faults", "x").random() == other.fork("faults", "x").random()
     assert one.schedule.random() != other.schedule.random()
-    assert len({Streams(seed).fork(kind, name).random() for seed in (1, 2) for kind in "ab" for name in "xy"}) == 8
+    assert (
+        len({RandomStreams(seed).fork(kind, name).random() for seed in (1, 2) for kind in "ab" for name in "xy"}) == 8
+    )

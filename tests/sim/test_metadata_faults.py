@@ -12,15 +12,15 @@ import pytest
 from magnetar.base.errors import NotReady, TimedOut, Unknown
 from magnetar.metadata.store import ABSENT, Change, Event, Session
 from simulation.stores.metadata import MemoryStore
-from simulation.stores.metadata_faults import Nastiness
+from simulation.stores.metadata_faults import FaultRates
 from tests.contract.stores import listen
 from tests.contract.virtual import rest, run
 
 LOST, BACK = Session.CONNECTION_LOST, Session.RECONNECTED
 
 
-def a_store(seed: int = 1, **nasty: float) -> MemoryStore:
-    return MemoryStore(nasty=Nastiness(**nasty), rng=random.Random(seed))
+def a_store(seed: int = 1, **fault_rates: float) -> MemoryStore:
+    return MemoryStore(fault_rates=FaultRates(**fault_rates), rng=random.Random(seed))
 
 
 def sessions(store: MemoryStore) -> list[Session]:
@@ -36,7 +36,7 @@ def task(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 def test_a_short_break_keeps_the_session_and_a_resync_stands_for_what_was_missed() -> None:
     async def body() -> None:
         store = a_store(session_s=10)
-        other = store.peer(nasty=Nastiness())
+        other = store.peer(fault_rates=FaultRates())
         await store.put("/e", b"", ephemeral=True)
         said, heard, session = sessions(store), listen(store, "/"), store.session_id
         store.disconnect(seconds=5.0)
@@ -56,7 +56,7 @@ def test_a_short_break_keeps_the_session_and_a_resync_stands_for_what_was_missed
 def test_a_long_break_is_given_up_before_the_server_does_and_the_old_ephemeral_stays_until_then() -> None:
     async def body() -> None:
         store = a_store(session_s=6)
-        other = store.peer(nasty=Nastiness())
+        other = store.peer(fault_rates=FaultRates())
         await store.put("/e", b"", ephemeral=True)
         said, session = sessions(store), store.session_id
         store.disconnect(seconds=5.5)
@@ -77,10 +77,10 @@ def test_a_long_break_is_given_up_before_the_server_does_and_the_old_ephemeral_s
 def test_an_owner_that_is_not_told_believes_until_it_puts_an_ephemeral_or_learns() -> None:
     async def body(how: str) -> None:
         store = a_store(learn_s=5)
-        other = store.peer(nasty=Nastiness())
+        other = store.peer(fault_rates=FaultRates())
         await store.put("/e", b"", ephemeral=True)
         said, heard, seen, session = sessions(store), listen(store, "/e"), listen(other, "/e"), store.session_id
-        store.expire(told=False)
+        store.expire(noticed=False)
         assert (said, heard, store.session_id) == ([], [], session)
         assert seen == [Event(Change.DELETED, "/e")]
         await store.put("/persistent", b"")
@@ -141,7 +141,7 @@ def test_a_break_that_is_not_noticed_hangs_operations_until_it_is() -> None:
     async def body() -> None:
         store = a_store(notice_s=3)
         said = sessions(store)
-        store.disconnect(told=False)
+        store.disconnect(noticed=False)
         getting = task(store.get("/a"))
         await rest(0.001)
         assert (getting.done(), said) == (False, [])
@@ -191,7 +191,7 @@ def test_stale_reads_never_go_back_nor_behind_own_writes_events_or_a_sync() -> N
     async def body(seed: int) -> None:
         nonlocal stale
         store = a_store(seed, stale=0.9, lag_s=1.0)
-        other = store.peer(nasty=Nastiness())
+        other = store.peer(fault_rates=FaultRates())
         rng = random.Random(seed)
         await store.put("/n", b"0")
         seen = 0
@@ -224,7 +224,7 @@ def test_an_answer_that_is_lost_says_so_and_only_the_store_knows() -> None:
         store = a_store(lost_applied=float(applied), lost_dropped=float(not applied))
         with pytest.raises(TimedOut):
             await store.put("/a", b"")
-        store.nasty.calm_down()
+        store.fault_rates.clear()
         assert await store.exists("/a") is applied
 
     run(body(True))

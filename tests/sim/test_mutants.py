@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.mutants.engines import MUTANTS, Mutant
+from simulation.mutants.engines import ENGINE_MUTANTS, Mutant
 
 NAMES = {
     "receipt before fsync",
@@ -27,18 +27,18 @@ NAMES = {
 
 
 def test_every_kind_of_mistake_has_its_mutant() -> None:
-    assert {mutant.name for mutant in MUTANTS} == NAMES
+    assert {mutant.name for mutant in ENGINE_MUTANTS} == NAMES
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", ENGINE_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
-    seed, _ = mutant.hunt(mutant.near)
-    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
+    seed, _ = mutant.first_catch(mutant.near)
+    assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", ENGINE_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_within_the_stated_number_of_worlds_from_seed_0_on(mutant: Mutant) -> None:
-    seed, tried = mutant.hunt(0)
+    seed, tried = mutant.first_catch(0)
     assert tried <= mutant.seeds
-    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
+    assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"

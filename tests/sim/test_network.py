@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulation.environment.loop import Stuck, VirtualLoop, rest
-from simulation.environment.network import Network, Weather
+from simulation.environment.loop import NoProgress, VirtualLoop, pass_time
+from simulation.environment.network import Network, NetworkConditions
 from simulation.environment.runtime import SimulatedRuntime
 from tests.sim.small_worlds import MANY, PORT, Pair, Talker, forever
 
@@ -24,9 +24,9 @@ def test_bytes_arrive_in_order_and_whole_however_they_are_cut(seed: int) -> None
         for n, data in enumerate(sent):
             near.transport.write(data)
             if n % 7 == 0:
-                await rest(0.001)
+                await pass_time(0.001)
         near.transport.writelines([b"a", memoryview(b"b"), bytearray(b"c")])
-        await rest(2)
+        await pass_time(2)
         assert far.got == b"".join(sent) + b"abc"
         assert far.reads != sent  # some were joined, some cut
         ends = {sum(map(len, far.reads[:n])) for n in range(len(far.reads))}
@@ -34,7 +34,7 @@ def test_bytes_arrive_in_order_and_whole_however_they_are_cut(seed: int) -> None
         assert near.transport.get_extra_info("peername") == ("b", PORT)
         assert far.transport.get_extra_info("peername")[0] == "a"
 
-    Pair(seed, Weather(split_chance=0.3)).play(body)
+    Pair(seed, NetworkConditions(split_chance=0.3)).play(body)
 
 
 def test_a_reader_that_stops_stops_the_writer_and_wakes_it_again() -> None:
@@ -43,11 +43,11 @@ def test_a_reader_that_stops_stops_the_writer_and_wakes_it_again() -> None:
         near.transport.set_write_buffer_limits(high=1_000, low=100)
         far.transport.pause_reading()
         near.transport.write(bytes(200_000))
-        await rest(5)
+        await pass_time(5)
         assert near.told == ["made", "pause"]
         assert far.got == b""
         far.transport.resume_reading()
-        await rest(5)
+        await pass_time(5)
         assert near.told == ["made", "pause", "resume"]
         assert len(far.got) == 200_000
 
@@ -61,7 +61,7 @@ def test_close_sends_all_and_the_end_of_file_closes_the_other_side() -> None:
         near.transport.write(bytes(500_000))
         near.transport.close()
         near.transport.write(b"too late")
-        await rest(10)
+        await pass_time(10)
         assert near.told == ["made", "pause"], "ended before all was sent"
         far.transport.resume_reading()
         assert await far.lost is None
@@ -78,7 +78,7 @@ def test_a_protocol_may_go_on_after_the_end_of_file_but_its_bytes_are_answered_b
         pair.half = True
         near, far = await pair.connected()
         near.transport.close()
-        await rest(1)
+        await pass_time(1)
         assert far.told == ["made", "eof"]
         far.transport.write(b"anybody there?")
         assert isinstance(await far.lost, ConnectionResetError)
@@ -140,8 +140,8 @@ def test_nobody_listens_and_no_such_host_are_told_apart() -> None:
 def test_an_address_in_use_is_refused_and_free_again_when_its_owner_dies() -> None:
     async def body(pair: Pair) -> None:
         pair.serve()
-        await rest(0.1)
-        assert pair.b.life is not None
+        await pass_time(0.1)
+        assert pair.b.incarnation is not None
 
         async def again(runtime: SimulatedRuntime) -> int | None:
             try:
@@ -176,7 +176,7 @@ def test_a_connect_that_hangs_in_a_cut_goes_on_when_it_is_healed() -> None:
         pair.serve()
         pair.network.cut("a", "b")
         trying = outcome_of_connecting(pair)
-        await rest(3)
+        await pass_time(3)
         pair.network.heal_all()
         assert await trying == "connected"
 
@@ -187,7 +187,7 @@ def test_a_machine_that_is_down_refuses_or_is_silent_and_one_whose_process_died_
     def outcome(seed: int, *, power: bool) -> Any:
         async def body(pair: Pair) -> Any:
             pair.serve()
-            await rest(1)
+            await pass_time(1)
             pair.b.crash() if power else pair.b.kill()
             return await outcome_of_connecting(pair)
 
@@ -217,7 +217,7 @@ def test_without_machines_and_streams_everything_is_one_calm_place() -> None:
         _, near = await loop.create_connection(Talker, "memory", port)
         near.transport.write(b"a")
         near.transport.write(b"b")
-        await rest(1)
+        await pass_time(1)
         assert accepted[0].reads == [b"ab"]
         server.close()
         await server.wait_closed()
@@ -241,6 +241,6 @@ def test_a_stopped_network_tells_nobody_anything() -> None:
 
     loop = VirtualLoop()
     network = Network(loop)
-    with pytest.raises(Stuck):
+    with pytest.raises(NoProgress):
         loop.run_until_complete(body())
     loop.close()

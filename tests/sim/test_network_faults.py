@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulation.environment.loop import rest
+from simulation.environment.loop import pass_time
 from tests.sim.small_worlds import MANY, Pair, Talker
 
 # Faults
@@ -14,7 +14,7 @@ def test_a_cut_is_one_way_and_nobody_is_told() -> None:
         pair.network.cut("a", "b")
         near.transport.write(b"lost in the cut")
         far.transport.write(b"hears it")
-        await rest(600)
+        await pass_time(600)
         assert (near.got, far.got) == (b"hears it", b"")
         assert near.told == far.told == ["made"]
 
@@ -27,13 +27,13 @@ def test_after_healing_what_waited_arrives_or_the_connection_is_reset_and_what_d
             near, far = await pair.connected()
             pair.network.cut("a", "b")
             near.transport.write(b"waits")
-            await rest(10)
+            await pass_time(10)
             pair.network.heal_all()
-            await rest(10)
+            await pass_time(10)
             assert near.told == far.told
             if "ConnectionResetError" not in far.told:
                 near.transport.write(b", goes on")
-            await rest(1)
+            await pass_time(1)
             return far.told[-1].encode(), far.got
 
         return Pair(seed).play(body)  # type: ignore[no-any-return]
@@ -47,10 +47,10 @@ def test_what_is_held_flows_when_released() -> None:
         pair.network.hold("a", "b")
         for n in range(10):
             near.transport.write(bytes([n]))
-            await rest(1)
+            await pass_time(1)
         assert far.got == b""
         pair.network.release("a", "b")
-        await rest(1)
+        await pass_time(1)
         assert far.got == bytes(range(10))
 
     Pair().play(body)
@@ -61,10 +61,10 @@ def test_a_held_way_back_keeps_the_writer_waiting_though_the_bytes_arrive() -> N
         near, far = await pair.connected()
         pair.network.hold("b", "a")
         near.transport.write(bytes(400_000))
-        await rest(5)
+        await pass_time(5)
         assert (len(far.got), near.told) == (400_000, ["made", "pause"])
         pair.network.release("b", "a")
-        await rest(1)
+        await pass_time(1)
         assert near.told == ["made", "pause", "resume"]
 
     Pair().play(body)
@@ -93,7 +93,7 @@ def test_half_open_tells_one_side_and_the_other_when_it_writes() -> None:
         near, far = await pair.connected()
         pair.network.half_open("a", "b")
         assert isinstance(await near.lost, ConnectionResetError)
-        await rest(600)
+        await pass_time(600)
         assert far.told == ["made"]
         far.transport.write(b"hello?")
         assert far.told == ["made"]
@@ -112,13 +112,13 @@ def after_death(seed: int, *, power: bool) -> str:
         near, far = await pair.connected()
         far.transport.write(b"0123456789")
         pair.b.crash() if power else pair.b.kill()
-        await rest(60)
+        await pass_time(60)
         assert b"0123456789".startswith(near.got)
         assert far.told == ["made"], "the dead were told"
         if len(near.told) > 1:
             return f"at once: {near.told[1]}"
         near.transport.write(b"hello?")
-        await rest(60)
+        await pass_time(60)
         if len(near.told) > 1:
             return f"on writing: {near.told[1]}"
         pair.serve()

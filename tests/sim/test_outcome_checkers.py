@@ -6,7 +6,7 @@ import pytest
 
 from simulation import history as record
 from simulation.check import dead_letters
-from simulation.check.suite import verdict
+from simulation.check.suite import check_history
 from simulation.history import INVOKE, OK, UNKNOWN, History, Value
 
 TOPIC = "persistent://public/default/t"
@@ -29,7 +29,7 @@ def was_set(*ends: tuple[str, str]) -> History:
 def told(history: History, *values: str | None) -> list[int]:
     for number, value in enumerate(values):
         history.note(f"b{number}", record.TOLD, OK, key="color", to=value)
-    return [finding.invariant for finding in verdict(history)]
+    return [finding.invariant for finding in check_history(history)]
 
 
 @pytest.mark.parametrize("value", ["red", None])
@@ -62,7 +62,7 @@ def delayed(due: float, came: float, *, kind: str = "Shared", jumped: bool = Fal
     history.note("p", record.SEND, OK, TOPIC, value=VALUE, place=(1, 0, 0), session=1)
     clock.now = came
     history.note("c", record.RECEIVE, OK, TOPIC, subscription="s", value=VALUE, place=(1, 0, 0), session=2, epoch=1)
-    return [str(finding) for finding in verdict(history)]
+    return [str(finding) for finding in check_history(history)]
 
 
 def test_a_delayed_message_that_comes_early_is_found() -> None:

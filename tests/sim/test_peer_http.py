@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from simulation.environment.loop import rest
-from simulation.environment.peer_http import Web, WebServer
+from simulation.environment.loop import pass_time
+from simulation.environment.peer_http import HttpServer, HttpTransport
 from simulation.environment.runtime import SimulatedRuntime
 from tests.sim.small_worlds import Pair, forever
 
@@ -22,7 +22,7 @@ PORT = 8080
 def listens(pair: Pair) -> None:
     async def main(runtime: SimulatedRuntime) -> None:
         nobody: Any = None  # a path that is not there is answered before anybody is asked
-        await WebServer(nobody).start("b", PORT)
+        await HttpServer(nobody).start("b", PORT)
         await forever()
 
     pair.b.run(main)
@@ -33,7 +33,7 @@ async def asked(pair: Pair, *, port: int = PORT, timeout_s: float = 5.0) -> Any:
     ended: asyncio.Future[Any] = pair.loop.create_future()
 
     async def body() -> None:
-        client = httpx2.AsyncClient(transport=Web(), timeout=timeout_s)
+        client = httpx2.AsyncClient(transport=HttpTransport(), timeout=timeout_s)
         try:
             ended.set_result(await client.post(f"http://b:{port}/nowhere?x=1", content=b"{}" * 5000))
         except httpx2.HTTPError as error:
@@ -52,7 +52,7 @@ def play(body: Callable[[Pair], Awaitable[None]], seed: int) -> None:
 def test_an_answer_arrives_whole_however_the_network_cuts_it(seed: int) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
-        await rest(1)
+        await pass_time(1)
         found = await asked(pair)
         assert found.status_code == 404
         assert found.json() == {"reason": "path not found: /nowhere"}
@@ -63,7 +63,7 @@ def test_an_answer_arrives_whole_however_the_network_cuts_it(seed: int) -> None:
 def test_where_nobody_listens_nothing_was_sent() -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
-        await rest(1)
+        await pass_time(1)
         assert isinstance(await asked(pair, port=PORT + 1), httpx2.ConnectError)
 
     play(body, 0)
@@ -73,10 +73,10 @@ def test_where_nobody_listens_nothing_was_sent() -> None:
 def test_a_cut_on_the_way_there_or_back_is_no_answer_in_time(way: tuple[str, str]) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
-        await rest(1)
+        await pass_time(1)
         answer = pair.loop.create_task(asked(pair))
         while not pair.network.ends:
-            await rest(0.0001)
+            await pass_time(0.0001)
         pair.network.cut(*way)
         assert isinstance(await answer, httpx2.ReadTimeout)
 
@@ -87,10 +87,10 @@ def test_a_cut_on_the_way_there_or_back_is_no_answer_in_time(way: tuple[str, str
 def test_a_broker_that_dies_under_a_request_breaks_its_connection(seed: int) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
-        await rest(1)
+        await pass_time(1)
         answer = pair.loop.create_task(asked(pair))
         while not pair.network.ends:
-            await rest(0.0001)
+            await pass_time(0.0001)
         pair.b.kill()
         assert isinstance(await answer, httpx2.ReadError | httpx2.WriteError)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from simulation.environment.host import Host
-from simulation.environment.loop import rest
+from simulation.environment.loop import pass_time
 from simulation.environment.runtime import SimulatedRuntime
 from tests.sim.small_worlds import MANY, Lab, forever
 
@@ -63,9 +63,9 @@ def test_a_crash_finds_work_that_was_not_begun_and_work_that_nobody_heard_of() -
 
         async def body() -> str:
             lab.host.run(main)
-            await rest(0.0004)
+            await pass_time(0.0004)
             lab.host.crash()
-            await rest(1)
+            await pass_time(1)
             return ", ".join(lab.seen)
 
         return lab.play(body)  # type: ignore[no-any-return]
@@ -81,7 +81,7 @@ def test_a_crash_finds_work_that_was_not_begun_and_work_that_nobody_heard_of() -
         lab.host.run(main)
         await asyncio.sleep(0)
         lab.host.crash()
-        await rest(1)
+        await pass_time(1)
 
     lab.play(body)
     assert lab.seen == []
@@ -115,10 +115,10 @@ def test_a_paused_machine_does_nothing_and_then_everything_late_and_in_order() -
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1.5)
+        await pass_time(1.5)
         lab.host.pause(5)
         lab.host.pause(1)  # while it is paused: the longer one counts
-        await rest(20)
+        await pass_time(20)
 
     lab.play(body)
     assert lab.seen == [(1, 1), (2, 6.5), (3, 6.5), (4, 6.5), (20, 20)]
@@ -136,10 +136,10 @@ def test_what_waited_in_a_pause_comes_before_what_is_ready_when_it_ends() -> Non
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1)
+        await pass_time(1)
         lab.loop.call_at(4, event.set)  # before the end of the pause, at the same instant
         lab.host.pause(3)
-        await rest(9)
+        await pass_time(9)
 
     lab.play(body)
     assert lab.seen == ["waited", "woken at the end"]
@@ -154,12 +154,12 @@ def test_a_machine_that_dies_while_it_is_paused_stays_dead() -> None:
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(1)
+        await pass_time(1)
         lab.host.pause(5)
-        await rest(3)
+        await pass_time(3)
         lab.host.kill()
         lab.host.run(lambda _: forever())
-        await rest(9)
+        await pass_time(9)
 
     lab.play(body)
     assert lab.seen == []
@@ -174,7 +174,7 @@ def test_a_jump_moves_the_wall_clock_of_one_machine_and_nothing_else() -> None:
 
     async def body() -> None:
         before = await lab.host.run(clocks)
-        lab.host.jump(-3_600)
+        lab.host.jump_clock(-3_600)
         assert await lab.host.run(clocks) == (before[0] - 3_600_000, before[1])
         assert await other.run(clocks) == before
 
@@ -182,7 +182,7 @@ def test_a_jump_moves_the_wall_clock_of_one_machine_and_nothing_else() -> None:
 
 
 def test_chance_is_of_the_seed_the_machine_the_life_and_the_stream() -> None:
-    def drawn(seed: int, life: int, stream: str) -> float:
+    def drawn(seed: int, incarnation: int, stream: str) -> float:
         lab = Lab(seed)
 
         async def draw(runtime: SimulatedRuntime) -> float:
@@ -190,7 +190,7 @@ def test_chance_is_of_the_seed_the_machine_the_life_and_the_stream() -> None:
             return runtime.rng(stream).random()
 
         async def body() -> float:
-            for _ in range(life - 1):
+            for _ in range(incarnation - 1):
                 await lab.host.run(draw)
             return await lab.host.run(draw)  # type: ignore[no-any-return]
 
@@ -210,17 +210,17 @@ def test_marks_go_to_the_world_and_a_crash_at_a_mark_ends_the_step_there() -> No
             host.crash()
             lab.loop.call_later(1, host.run, main)  # of the world: it outlives the life that made the mark
 
-    lab = Lab(marked=marked)
+    lab = Lab(on_mark=marked)
 
     async def main(runtime: SimulatedRuntime) -> None:
-        runtime.mark("began", number=runtime.life.number)
-        if runtime.life.number == 1:
+        runtime.mark("began", number=runtime.incarnation.number)
+        if runtime.incarnation.number == 1:
             runtime.mark("sealed")
         lab.seen.append("went on")
 
     async def body() -> None:
         lab.host.run(main)
-        await rest(2)
+        await pass_time(2)
 
     lab.play(body)
     assert lab.seen == [("m", "began", {"number": 1}), ("m", "sealed", {}), ("m", "began", {"number": 2}), "went on"]

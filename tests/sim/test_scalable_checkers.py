@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulation import history as record
-from simulation.check.suite import verdict
+from simulation.check.suite import check_history
 from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Place, Value
 
 TOPIC = "topic://public/default/t"
@@ -259,20 +259,20 @@ def _broken(tale: Tale) -> Tale:
 @pytest.mark.parametrize("name", BAD)
 def test_a_breach_is_found(name: str) -> None:
     invariant, tell = BAD[name]
-    findings = verdict(tell().history)
+    findings = check_history(tell().history)
     assert invariant in {finding.invariant for finding in findings}, findings
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_legal_is_let_through(name: str) -> None:
-    assert [str(finding) for finding in verdict(GOOD[name]().history)] == []
+    assert [str(finding) for finding in check_history(GOOD[name]().history)] == []
 
 
 def test_a_history_from_a_file_gets_the_same_verdict() -> None:
     for _, tell in BAD.values():
         history = tell().history
-        assert [str(finding) for finding in verdict(History.load(history.dump()))] == [
-            str(finding) for finding in verdict(history)
+        assert [str(finding) for finding in check_history(History.load(history.dump()))] == [
+            str(finding) for finding in check_history(history)
         ]
 
 
@@ -286,5 +286,5 @@ def test_the_ranges_of_partitions_say_nothing_and_those_of_segments_stay() -> No
         "3": [HALF, ALL, "ACTIVE", [0, 1], None],
     }
     migrated = Tale().record(halves, plain=[0, 1]).record(after, epoch=1, plain=[0, 1])
-    assert verdict(migrated.history) == []
-    assert 13 in {one.invariant for one in verdict(Tale().record(halves).record(after, epoch=1).history)}
+    assert check_history(migrated.history) == []
+    assert 13 in {one.invariant for one in check_history(Tale().record(halves).record(after, epoch=1).history)}

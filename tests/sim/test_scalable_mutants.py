@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.mutants.chunks import CUT_SHORT
+from simulation.mutants.chunks import CHUNK_MUTANTS
 from simulation.mutants.clients import CLIENT_MUTANTS
 from simulation.mutants.engines import Mutant
-from simulation.mutants.scalable import MISSHAPEN
-from simulation.mutants.subscriptions import MISLED
+from simulation.mutants.scalable import SCALABLE_MUTANTS
+from simulation.mutants.subscriptions import SUBSCRIPTION_MUTANTS
 
-ALL = (*MISSHAPEN, *MISLED, *CUT_SHORT, *CLIENT_MUTANTS)
+ALL = (*SCALABLE_MUTANTS, *SUBSCRIPTION_MUTANTS, *CHUNK_MUTANTS, *CLIENT_MUTANTS)
 NAMES = {
     "drain judged from unflushed acks",
     "children given before their ancestors are latched",
@@ -74,13 +74,13 @@ def test_every_kind_of_mistake_has_its_mutant() -> None:
 
 @pytest.mark.parametrize("mutant", [one for one in ALL if one.name in QUICK], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
-    seed, _ = mutant.hunt(mutant.near)
-    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
+    seed, _ = mutant.first_catch(mutant.near)
+    assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_within_the_stated_number_of_worlds_from_seed_0_on(mutant: Mutant) -> None:
-    seed, tried = mutant.hunt(0)
+    seed, tried = mutant.first_catch(0)
     assert tried <= mutant.seeds
-    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
+    assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulation import history as record
-from simulation.check.suite import verdict
+from simulation.check.suite import check_history
 from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Value
 from simulation.observe import history_marks
 
@@ -82,7 +82,7 @@ class Tale:
         return self
 
     def found(self) -> set[int]:
-        return {finding.invariant for finding in verdict(self.history)}
+        return {finding.invariant for finding in check_history(self.history)}
 
     def _note(self, operation: str, phase: str, *, session: int = 10, **more: Any) -> None:
         self.history.note("c", operation, phase, TOPIC, subscription=SUB, session=session, **more)
@@ -162,6 +162,6 @@ def test_what_is_wrong_is_found(name: str) -> None:
 
 def test_what_was_done_is_counted_for_the_marks() -> None:
     tale = queue().send(0).seek().seek(back_s=1).seek(UNKNOWN, end=True)
-    assert history_marks.counted(tale.history) == {"queue.sought": 2, "time.sought": 1}
+    assert history_marks.count_marks(tale.history) == {"queue.sought": 2, "time.sought": 1}
     tale.history.note("mover", record.SEEK, OK, TOPIC, subscription=SUB, since=1.0, acks_kept=True)
-    assert history_marks.counted(tale.history)["subscription.skipped"] == 1
+    assert history_marks.count_marks(tale.history)["subscription.skipped"] == 1

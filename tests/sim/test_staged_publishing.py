@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.world.staged_publishing import BATCHES, StageWorld, judge
+from simulation.world.staged_publishing import BATCHES, StageWorld, check_rows
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_row_is_stored_once_whatever_breaks(seed: int) -> None:
-    judge(StageWorld(seed).run())
+    check_rows(StageWorld(seed).run())
 
 
 @pytest.mark.slow
 def test_each_row_is_stored_once_in_many_worlds() -> None:
     worlds = [StageWorld(seed).run() for seed in range(3, 23)]
     for seen in worlds:
-        judge(seen)
+        check_rows(seen)
     assert sum(seen.crashes for seen in worlds) > 40
     assert sum(seen.reshapes for seen in worlds) > 40
     assert sum(seen.attempts for seen in worlds) > 20 * BATCHES

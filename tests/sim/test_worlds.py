@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.corpus import Known, corpus
-from simulation.runner import Result, run
+from simulation.corpus import CorpusEntry, read_corpus
+from simulation.runner import WorldSummary, run_world
 from tests.sim.world_runs import complaint, failing, groups, shown
 
 
@@ -18,12 +18,12 @@ def test_whatever_breaks_every_promise_holds_and_the_healed_world_comes_to_rest(
     assert failing(seeds) == ""
 
 
-@pytest.mark.parametrize("known", corpus(), ids=lambda known: str(known.seed))
-def test_what_was_found_once_stays_cured(known: Known) -> None:
-    result = run(known.seed)
+@pytest.mark.parametrize("known", read_corpus(), ids=lambda known: str(known.seed))
+def test_what_was_found_once_stays_cured(known: CorpusEntry) -> None:
+    result = run_world(known.seed)
     assert not result.findings, f"{complaint(result)}\n  it once found: {known.found}"
 
 
 def test_a_failing_world_tells_what_was_found_and_how_to_replay_it() -> None:
-    found = Result(77, 1, ["1 lost: p|a|3"], "", {}, {}, 0, 0, 0.0)
+    found = WorldSummary(77, 1, ["1 lost: p|a|3"], "", {}, {}, 0, 0, 0.0)
     assert complaint(found) == "seed 77: python -m simulation replay 77\n  1 lost: p|a|3"

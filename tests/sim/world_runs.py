@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from simulation.runner import Result, run
+from simulation.runner import WorldSummary, run_world
 
 GROUP = 5  # seeds in a test: small enough to find one, large enough not to drown in names
 
@@ -17,15 +17,15 @@ def shown(seeds: Sequence[int]) -> str:
     return f"{seeds[0]}-{seeds[-1]}"
 
 
-def complaints(results: Iterable[Result]) -> list[str]:
+def complaints(results: Iterable[WorldSummary]) -> list[str]:
     """One text for each world that failed; each is dropped before the next one runs."""
     return [complaint(result) for result in results if result.findings]
 
 
-def complaint(result: Result) -> str:
+def complaint(result: WorldSummary) -> str:
     rows = [f"seed {result.seed}: python -m simulation replay {result.seed}"]
     return "\n".join([*rows, *(f"  {finding}" for finding in result.findings[:5])])
 
 
 def failing(seeds: Iterable[int]) -> str:
-    return "\n".join(complaints(map(run, seeds)))
+    return "\n".join(complaints(map(run_world, seeds)))

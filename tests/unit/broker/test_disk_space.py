@@ -9,14 +9,14 @@ import pytest
 from magnetar.base.limits import DISK_LOOK_S
 from magnetar.broker.disk_space import MIB, RESERVE, DiskSpace, floor_bytes, is_low, release_reserve
 from magnetar.wire.proto import pb
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from tests.unit.broker.world import TOPIC, World, pass_s
 
 GIB = 1024 * MIB
 NON_PERSISTENT = TOPIC.replace("persistent", "non-persistent")
 
 
-class Disk(ForgetfulFiles):
+class Disk(SimulatedFiles):
     """Of 100 GiB, with as much free as a test says."""
 
     free_bytes = 50 * GIB

@@ -94,7 +94,7 @@ async def test_a_ledger_store_that_is_away_keeps_nobody_from_stopping_and_the_se
     client.send(0)
     await settle()
     world.ledgers.outage(3600.0)
-    world.ledgers.nasty.outage_hangs = 0.0
+    world.ledgers.fault_rates.outage_hangs = 0.0
     await world.node.stop()
     world.stopped = True
     with pytest.raises(Closed):

@@ -17,7 +17,7 @@ from magnetar.cluster.ownership import Broker, Candidate, Urls
 from magnetar.cluster.registration import owner_of, owner_value
 from magnetar.metadata import paths
 from simulation.environment.inline_runtime import InlineRuntime
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
@@ -118,7 +118,7 @@ def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happene
     async def body(one: Party, two: Party) -> None:
         await one.locked.known(*PLACE)
         await two.locked.known(*PLACE)
-        one.store.faults.extend([lost(happened=happened)] * 3)
+        one.store.faults.extend([lost_answer(happened=happened)] * 3)
         with pytest.raises(NotReady, match="Failed to acquire ownership"):
             await one.locked.owner(*PLACE, authoritative=True)
         one.store.faults.clear()
@@ -197,7 +197,7 @@ def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
 def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
-        one.store.faults.append(lost(happened=False))
+        one.store.faults.append(lost_answer(happened=False))
         await one.locked.release(*PLACE, nothing)
         assert one.locked.held() == []
         # The record still names it: a lookup elsewhere sends clients there, and there it is taken again.

@@ -19,7 +19,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.names import NamespaceName, TopicName, namespace_name, topic_name
 from magnetar.policy.policies import Bundles, Policies
-from simulation.stores.metadata import Fault, MemoryStore, lost
+from simulation.stores.metadata import InjectedFault, MemoryStore, lost_answer
 from tests.unit.cluster.world import World, a_world
 
 pytestmark = pytest.mark.real_clock
@@ -125,7 +125,7 @@ async def test_a_resync_of_everything_is_no_namespace(world: World) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
     world.namespaces.on_change(heard.append)
     assert isinstance(world.store, MemoryStore)
-    world.store.disconnect(told=True)
+    world.store.disconnect(noticed=True)
     world.store.reconnect()
     await asyncio.sleep(0)
     assert (heard, failed) == ([], [])
@@ -176,8 +176,8 @@ async def test_a_deletion_interrupted_at_any_step_is_finished_by_the_next(step: 
     store = MemoryStore()
     world = await a_world(store)
     await world.namespaces.create(NS)
-    store.faults.extend([Fault(None, happened=True)] * step)
-    store.faults.extend([lost(happened=happened)] * 10)  # and then nothing answers for a while
+    store.faults.extend([InjectedFault(None, happened=True)] * step)
+    store.faults.extend([lost_answer(happened=happened)] * 10)  # and then nothing answers for a while
     try:
         await world.namespaces.delete(NS)
     except Unknown:

@@ -28,7 +28,7 @@ from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import ABSENT
 from magnetar.policy.policies import AutoTopicCreation, Policies
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 from tests.unit.cluster.world import World, a_world, run
 
 pytestmark = pytest.mark.real_clock
@@ -126,7 +126,7 @@ async def test_using_a_topic_makes_it_where_that_is_allowed(world: World) -> Non
 
 
 async def test_a_lost_answer_while_making_a_topic_ends_with_one_topic(world: World) -> None:
-    world.memory.faults.append(lost(happened=False))
+    world.memory.faults.append(lost_answer(happened=False))
     with pytest.raises(MagnetarError):
         await world.catalogue.admit(a_topic("t"), create=True)
     await world.catalogue.admit(a_topic("t"), create=True)
@@ -192,7 +192,7 @@ async def test_an_interrupted_creation_of_partitions_is_finished_later(world: Wo
     creation = asyncio.get_running_loop().create_task(world.catalogue.create_partitioned(a_topic("p"), 5))
     while not await world.store.exists(paths.partitioned(a_topic("p"))):
         pass
-    world.memory.faults.extend([lost(happened=False)] * 4)
+    world.memory.faults.extend([lost_answer(happened=False)] * 4)
     with pytest.raises(MagnetarError):
         await creation
     world.memory.faults.clear()

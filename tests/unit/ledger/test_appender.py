@@ -14,7 +14,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import Position
 from magnetar.base.limits import LEDGER_DEATHS_MAX
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.ledger.world import Answers, World, a_config, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.real_clock
 async def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
     world = World()
     managed = await world.open()
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     assert await publish(managed, "1:a", "2:b") == [Position(1, 0), Position(1, 1)]
-    assert len(world.ledgers.shelf.ledgers) == 1
+    assert len(world.ledgers.memory.ledgers) == 1
 
 
 async def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
@@ -67,7 +67,7 @@ async def test_ledgers_are_rolled_between_runs_and_read_as_one(limit):
     positions = await publish(managed, *entries)
     assert [position.ledger for position in positions] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]
     assert await contents(managed) == entries
-    assert world.ledgers.shelf.ledgers[1].sealed
+    assert world.ledgers.memory.ledgers[1].sealed
 
 
 async def test_a_run_larger_than_a_ledger_still_goes_into_one():
@@ -84,7 +84,7 @@ async def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_mad
     managed = await world.open()
     await publish(managed, "1:a")
     await settle()
-    assert [stored.sealed for stored in world.ledgers.shelf.ledgers.values()] == [True]
+    assert [stored.sealed for stored in world.ledgers.memory.ledgers.values()] == [True]
     assert managed.chain.links[0].closed_ms
 
 
@@ -140,7 +140,7 @@ async def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
     assert await publish(managed, "1:a") == [Position(2, 0)]
     await settle()
     assert [link.ledger for link in managed.chain.links] == [2]
-    assert list(world.ledgers.shelf.ledgers) == [2]
+    assert list(world.ledgers.memory.ledgers) == [2]
 
 
 async def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
@@ -197,7 +197,7 @@ async def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
     await publish(second, "1:a")
     with pytest.raises(Fenced):
         await publish(first, "2:b")
-    assert len(world.ledgers.shelf.ledgers) == 2
+    assert len(world.ledgers.memory.ledgers) == 2
     assert await contents(second) == [b"1:a"]
 
 
@@ -205,10 +205,10 @@ async def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices
     world = World(config=a_config(entries_max=2))
     managed = await world.open()
     await publish(managed, "0:a")
-    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    world.metadata.faults.append(InjectedFault(NotReady("no quorum"), happened=False))
     positions = await publish(managed, "1:b", "2:c", "3:d")
     assert [position.ledger for position in positions] == [1, 1, 1]
-    assert len(world.ledgers.shelf.ledgers) == 1
+    assert len(world.ledgers.memory.ledgers) == 1
     assert await contents(managed) == [b"0:a", b"1:b", b"2:c", b"3:d"]
 
 
@@ -226,6 +226,6 @@ async def test_a_roll_whose_answer_is_lost_goes_on(happened):
     managed = await world.open()
     await publish(managed, "0:a")
     await settle()
-    world.metadata.faults.append(lost(happened=happened))
+    world.metadata.faults.append(lost_answer(happened=happened))
     assert await publish(managed, "1:b") == [Position(2, 0)]
     assert await contents(await world.crash().open()) == [b"0:a", b"1:b"]

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import NotReady
 from magnetar.base.ids import BEFORE_ALL, Position
-from simulation.stores.metadata import Fault
+from simulation.stores.metadata import InjectedFault
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock
@@ -19,8 +19,8 @@ async def test_first_run_of_a_prepared_topic_waits_for_no_record():
     managed = await world.open()
     await managed.prepare()
     await managed.prepare()
-    assert list(world.ledgers.shelf.ledgers) == [1]
-    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    assert list(world.ledgers.memory.ledgers) == [1]
+    world.metadata.faults.append(InjectedFault(NotReady("no quorum"), happened=False))
     assert await publish(managed, "1:a") == [Position(1, 0)]
     assert world.metadata.faults, "a record was written"
     world.metadata.faults.clear()
@@ -38,7 +38,7 @@ async def test_prepared_topic_that_nobody_writes_to_leaves_nothing_behind():
             await managed.close()
         again = await world.crash().open()
         assert (again.entries, again.last) == (0, BEFORE_ALL)
-        assert not world.ledgers.shelf.ledgers, end
+        assert not world.ledgers.memory.ledgers, end
 
 
 async def test_topic_that_cannot_be_prepared_now_takes_its_first_run_later():
@@ -60,4 +60,4 @@ async def test_runs_that_come_while_a_topic_is_prepared_go_into_its_first_ledger
     managed.append(a_run("2:b"), answers)
     await settle()
     assert answers.confirmed == [b"1:a", b"2:b"]
-    assert list(world.ledgers.shelf.ledgers) == [1]
+    assert list(world.ledgers.memory.ledgers) == [1]

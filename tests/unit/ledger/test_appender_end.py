@@ -16,7 +16,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.ledger.retention import Retention, Rule
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
 pytestmark = pytest.mark.real_clock
@@ -78,7 +78,7 @@ async def test_a_termination_that_did_not_happen_lets_the_waiting_runs_in():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
-    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    world.metadata.faults.append(InjectedFault(NotReady("no quorum"), happened=False))
     ending = asyncio.ensure_future(managed.terminate())
     answers = Answers()
     await settle(2)
@@ -94,7 +94,7 @@ async def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
-    world.metadata.faults.extend([lost(happened=True), *[lost(happened=False)] * 40])
+    world.metadata.faults.extend([lost_answer(happened=True), *[lost_answer(happened=False)] * 40])
     ending = asyncio.ensure_future(managed.terminate())
     answers = Answers()
     await settle(2)
@@ -156,7 +156,7 @@ async def test_close_confirms_what_was_given_and_the_next_owner_recovers_nothing
     await closing
     assert answers.confirmed == [b"1:a"]
     assert [type(error) for error in answers.failed] == [Closed]
-    assert world.ledgers.shelf.ledgers[1].sealed
+    assert world.ledgers.memory.ledgers[1].sealed
     writes = world.metadata.puts
     again = await world.crash().open()
     assert world.metadata.puts == writes
@@ -178,7 +178,7 @@ async def test_terminate_writes_its_record_and_leaves_the_ledger_to_be_closed_la
         world = World()
         managed = await world.open()
         await publish(managed, "1:a")
-        (stored,) = world.ledgers.shelf.ledgers.values()
+        (stored,) = world.ledgers.memory.ledgers.values()
         assert await managed.terminate() == Position(1, 0)
         assert not stored.sealed
         assert await contents(managed) == [b"1:a"]

@@ -167,7 +167,7 @@ async def test_trim_drops_whole_consumed_ledgers_and_never_moves_last_back():
     assert await managed.trim(positions[4], Rule(Retention(0, 0), 0)) == 1
     assert managed.first == positions[3]
     assert managed.next_valid(BEFORE_ALL) == positions[3]
-    assert sorted(world.ledgers.shelf.ledgers) == [2, 3, 4]
+    assert sorted(world.ledgers.memory.ledgers) == [2, 3, 4]
     assert managed.entries == 7
     assert await managed.trim(AFTER_ALL, Rule(Retention(0, 0), 0)) == 2
     assert (managed.entries, managed.last) == (1, positions[9])
@@ -175,7 +175,7 @@ async def test_trim_drops_whole_consumed_ledgers_and_never_moves_last_back():
     assert again.last == positions[9]
     assert await again.trim(AFTER_ALL, Rule(Retention(0, 0), 0)) == 1
     assert (again.entries, again.last, again.has(again.last)) == (0, positions[9], False)
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     third = await world.crash().open()
     assert third.last == positions[9]
     assert third.after(third.last) == third.next_valid(BEFORE_ALL) > third.last
@@ -201,7 +201,7 @@ async def test_trim_closes_a_ledger_that_is_too_old_although_nobody_appends():
     assert await managed.trim(AFTER_ALL, Rule(Retention(0, 0), 0)) == 0
     world.runtime.later_s = 5 * 3600.0
     assert await managed.trim(AFTER_ALL, Rule(Retention(0, 0), 0)) == 1
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
 
 
 async def test_appends_go_on_while_the_record_is_trimmed():
@@ -238,7 +238,7 @@ async def test_trim_by_an_owner_that_was_replaced_deletes_nothing():
     await world.rival().open()
     with pytest.raises(Fenced):
         await managed.trim(positions[4], Rule(Retention(0, 0), 0))
-    assert sorted(world.ledgers.shelf.ledgers) == [1, 2, 3, 4]
+    assert sorted(world.ledgers.memory.ledgers) == [1, 2, 3, 4]
 
 
 async def test_delete_answers_pending_runs_and_again_is_no_error():
@@ -251,7 +251,7 @@ async def test_delete_answers_pending_runs_and_again_is_no_error():
     await managed.delete()
     await managed.delete()
     assert [type(error) for error in answers.failed] == [Closed]
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     assert await world.metadata.get(PATH) is None
     fresh = await world.open()
     assert fresh.entries == 0
@@ -264,7 +264,7 @@ async def test_a_topic_made_again_while_its_deletion_was_interrupted_is_empty():
     await managed._book.commit(deleting=True)
     again = await world.crash().open()
     assert again.entries == 0
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
 
 
 async def test_a_deletion_that_goes_on_late_leaves_a_topic_made_anew_alone():
@@ -280,4 +280,4 @@ async def test_a_deletion_that_goes_on_late_leaves_a_topic_made_anew_alone():
     await managed.delete()
     assert await world.metadata.get(PATH) is not None
     assert await world.metadata.get(f"{PATH}/sub") is not None
-    assert kept.ledger in world.ledgers.shelf.ledgers
+    assert kept.ledger in world.ledgers.memory.ledgers

@@ -96,7 +96,7 @@ def test_crash_at_every_step_of_deleting_leaves_a_whole_topic_or_nothing():
             assert await world.metadata.get(PATH) is None
             assert await world.metadata.children(PATH) == []
             assert await no_orphans(world)
-            assert not world.ledgers.shelf.ledgers
+            assert not world.ledgers.memory.ledgers
         else:
             found = await contents(managed)
             assert found == [entry.encode() for entry in TEN][: len(found)]

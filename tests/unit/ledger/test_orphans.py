@@ -20,9 +20,9 @@ async def test_a_ledger_without_a_record_goes_at_the_second_sweep():
     foreign = await world.ledgers.create({"application": "other"})
     suspects = await sweep(world.ledgers, world.metadata)
     assert suspects == {orphan.ledger, nobody.ledger}
-    assert sorted(world.ledgers.shelf.ledgers) == [1, 2, 3, 4]
+    assert sorted(world.ledgers.memory.ledgers) == [1, 2, 3, 4]
     assert await sweep(world.ledgers, world.metadata, suspects) == frozenset()
-    assert sorted(world.ledgers.shelf.ledgers) == [1, foreign.ledger]
+    assert sorted(world.ledgers.memory.ledgers) == [1, foreign.ledger]
 
 
 async def test_a_ledger_that_gets_its_record_between_two_sweeps_stays():
@@ -31,7 +31,7 @@ async def test_a_ledger_that_gets_its_record_between_two_sweeps_stays():
     suspects = await sweep(world.ledgers, world.metadata)
     await world.metadata.put("/a/cursor", b'{"v":1,"snapshot":{"ledger":1}}')
     assert await sweep(world.ledgers, world.metadata, suspects) == frozenset()
-    assert writer.ledger in world.ledgers.shelf.ledgers
+    assert writer.ledger in world.ledgers.memory.ledgers
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ async def test_a_record_that_cannot_be_read_keeps_all_its_ledgers(value):
     await world.metadata.put(PATH, value)
     suspects = await sweep(world.ledgers, world.metadata)
     await sweep(world.ledgers, world.metadata, suspects | {1})
-    assert list(world.ledgers.shelf.ledgers) == [1]
+    assert list(world.ledgers.memory.ledgers) == [1]
 
 
 def test_a_record_names_its_chain_and_its_snapshots():
@@ -67,7 +67,7 @@ async def test_where_others_share_the_stores_only_the_owner_sweeps_and_a_late_wr
     suspects = await sweep(world.ledgers, world.metadata, mine=ours)
     assert suspects == {fresh.ledger}
     await sweep(world.ledgers, world.metadata, suspects, mine=ours)
-    assert fresh.ledger not in world.ledgers.shelf.ledgers
+    assert fresh.ledger not in world.ledgers.memory.ledgers
     with pytest.raises(Fenced):  # the record was written again: what was about to name the ledger comes too late
         await managed.set_properties({"named": "late"})
 
@@ -82,4 +82,4 @@ async def test_a_suspect_that_was_named_at_the_last_moment_stays():
         return True
 
     assert await sweep(world.ledgers, world.metadata, frozenset({fresh.ledger}), mine=named_meanwhile) == frozenset()
-    assert fresh.ledger in world.ledgers.shelf.ledgers
+    assert fresh.ledger in world.ledgers.memory.ledgers

@@ -10,7 +10,7 @@ from magnetar.base.errors import Corrupt, Refused, Unknown
 from magnetar.base.ids import Position
 from magnetar.ledger.chain import LedgerSpan
 from magnetar.ledger.record import LedgerRecord, decode_links
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 
 pytestmark = pytest.mark.real_clock
 
@@ -57,7 +57,7 @@ def test_a_newer_record_is_refused_with_what_to_do():
 async def test_memory_follows_the_record_and_not_the_other_way_round():
     store = MemoryStore()
     book = await LedgerRecord.load(PATH, store, "me", create=True)
-    store.faults.extend([lost(happened=False)] * 40)
+    store.faults.extend([lost_answer(happened=False)] * 40)
     with pytest.raises(Unknown):
         await book.commit(lambda links: [*links, LedgerSpan(1)], terminated=Position(1, 1), properties={"a": "b"})
     assert (book.chain.links, book.terminated, book.properties) == ([], None, {})

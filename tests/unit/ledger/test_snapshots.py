@@ -14,7 +14,7 @@ from magnetar.ledger.run import run_of
 from magnetar.ledger.snapshots import SnapshotLog, newest, split, unseal
 from simulation.environment.power import PoweredStore
 from simulation.stores.ledgers import MemoryLedgers
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.ledger.world import World, at_every_step, settle
 
 pytestmark = pytest.mark.real_clock
@@ -35,7 +35,7 @@ async def test_a_new_log_is_a_record_without_a_ledger():
     world = World()
     log = await a_log(world)
     assert (log.created, log.last, log.fields) == (True, None, {"mark": 0})
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     with pytest.raises(NotFound):
         await SnapshotLog.open("/no/where", kind="t", ledgers=world.ledgers, metadata=world.metadata, token="")
 
@@ -48,7 +48,7 @@ async def test_the_last_snapshot_is_found_after_a_crash_over_many_rolls():
             await log.append(f"{life}.{index}".encode())
         world = world.crash()
         assert (await a_log(world)).last == f"{life}.7".encode()
-    assert len(world.ledgers.shelf.ledgers) == 1
+    assert len(world.ledgers.memory.ledgers) == 1
 
 
 async def test_a_snapshot_larger_than_an_entry_comes_back_whole():
@@ -88,7 +88,7 @@ async def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
     log = await a_log(world)
     await log.append(b"good")
     await log.append(b"newer")
-    stored = world.ledgers.shelf.ledgers[1]
+    stored = world.ledgers.memory.ledgers[1]
     entry = bytearray(stored.entries[1])
     entry[at] ^= 0x40
     stored.entries[1] = bytes(entry)
@@ -98,7 +98,7 @@ async def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
 async def test_a_log_without_a_readable_snapshot_says_so():
     world = World()
     await (await a_log(world)).append(b"good")
-    world.ledgers.shelf.ledgers[1].entries[0] = b"rubbish"
+    world.ledgers.memory.ledgers[1].entries[0] = b"rubbish"
     log = await a_log(world := world.crash())
     assert (log.last, log.damaged) == (None, True)
     world.ledgers.forget(1)
@@ -142,7 +142,7 @@ async def test_fields_of_the_record_survive_rolls_amendments_and_folding():
         await log.append(b"x", {"mark": index})
     await log.amend({"color": "red"})
     await log.fold({"mark": 99})
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     again = await a_log(world.crash())
     assert again.fields == {"name": "sub", "tomorrow": [1, 2], "mark": 99, "color": "red"}
     assert (again.last, again.damaged) == (None, False)
@@ -156,7 +156,7 @@ async def test_a_dead_writer_costs_one_snapshot_and_the_next_goes_to_a_new_ledge
     with pytest.raises(TimedOut):
         await log.append(b"two")
     await log.append(b"three")
-    assert list(world.ledgers.shelf.ledgers) == [2]
+    assert list(world.ledgers.memory.ledgers) == [2]
     assert (await a_log(world.crash())).last == b"three"
 
 
@@ -182,14 +182,14 @@ async def test_a_roll_that_finds_the_record_changed_leaves_no_ledger_behind():
     await new.append(b"new")
     with pytest.raises(Fenced):
         await old.append(b"old")
-    assert list(world.ledgers.shelf.ledgers) == [1]
+    assert list(world.ledgers.memory.ledgers) == [1]
 
 
 @pytest.mark.parametrize("happened", [False, True])
 async def test_a_roll_whose_answer_is_lost_goes_on(happened):
     world = World()
     log = await a_log(world)
-    world.metadata.faults.append(lost(happened=happened))
+    world.metadata.faults.append(lost_answer(happened=happened))
     await log.append(b"one")
     await log.append(b"two")
     assert (await a_log(world.crash())).last == b"two"
@@ -198,10 +198,10 @@ async def test_a_roll_whose_answer_is_lost_goes_on(happened):
 async def test_a_roll_refused_by_the_metadata_is_tried_again_with_the_next_snapshot():
     world = World()
     log = await a_log(world)
-    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    world.metadata.faults.append(InjectedFault(NotReady("no quorum"), happened=False))
     with pytest.raises(NotReady):
         await log.append(b"one")
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     await log.append(b"two")
     assert (await a_log(world.crash())).last == b"two"
 
@@ -218,7 +218,7 @@ async def test_close_and_delete():
     assert again.last == b"one"
     await again.delete()
     await again.delete()
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     assert await world.metadata.get(NODE) is None
 
 
@@ -240,7 +240,7 @@ def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_fligh
         await log.append(b"99")
         suspects = await sweep(world.ledgers, world.metadata)
         await sweep(world.ledgers, world.metadata, suspects)
-        assert len(world.ledgers.shelf.ledgers) == 1
+        assert len(world.ledgers.memory.ledgers) == 1
         assert (await a_log(world.crash())).last == b"99"
 
     assert at_every_step(story, check) > 30
@@ -252,7 +252,7 @@ async def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_go
     log = await a_log(world)
     await log.append(b"one")
     log.entries_max = 1  # the next one rolls
-    world.metadata.faults += [lost(happened=happened), *[lost(happened=False)] * 20]
+    world.metadata.faults += [lost_answer(happened=happened), *[lost_answer(happened=False)] * 20]
     with pytest.raises(Unknown):
         await log.append(b"two")
     world.metadata.faults.clear()
@@ -265,7 +265,7 @@ async def test_after_a_write_that_nobody_answered_another_owner_is_still_another
     world = World()
     log = await a_log(world)
     await log.append(b"one")
-    world.metadata.faults += [lost(happened=False)] * 20
+    world.metadata.faults += [lost_answer(happened=False)] * 20
     with pytest.raises(Unknown):
         await log.amend({"mark": 1})
     world.metadata.faults.clear()
@@ -282,7 +282,7 @@ async def test_a_write_that_lands_after_it_was_looked_for_is_known_again():
     world = World()
     log = await a_log(world)
     await log.append(b"one")
-    world.metadata.faults += [lost(happened=False)] * 20
+    world.metadata.faults += [lost_answer(happened=False)] * 20
     with pytest.raises(Unknown):
         await log.amend({"mark": 1})
     world.metadata.faults.clear()

@@ -13,7 +13,7 @@ from magnetar.ledger.managed import ManagedConfig, ManagedLedger
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.tail import TailCache
 from simulation.environment.inline_runtime import InlineRuntime
-from simulation.environment.power import Power, PoweredStore
+from simulation.environment.power import PoweredStore, PowerSwitch
 from simulation.stores.ledgers import MemoryLedgers
 from simulation.stores.metadata import MemoryStore
 
@@ -50,7 +50,7 @@ class World:
     ledgers: MemoryLedgers = field(default_factory=MemoryLedgers)
     metadata: MemoryStore = field(default_factory=MemoryStore)
     config: ManagedConfig = field(default_factory=a_config)
-    power: Power | None = None
+    power: PowerSwitch | None = None
     runtime: LaterRuntime = field(default_factory=a_runtime)
 
     async def open(self, path: str = PATH, *, create: bool = True) -> ManagedLedger:
@@ -70,7 +70,7 @@ class World:
     def rival(self) -> World:
         return World(self.ledgers.peer(), self.metadata.peer(), a_config())
 
-    def switch(self, power: Power) -> None:
+    def switch(self, power: PowerSwitch) -> None:
         self.power = self.ledgers.power = power
 
 
@@ -130,7 +130,7 @@ async def settle(turns: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-async def until_dark(power: Power, story: Coroutine[Any, Any, None]) -> bool:
+async def until_dark(power: PowerSwitch, story: Coroutine[Any, Any, None]) -> bool:
     """Run the story until it ends or the power goes out; True if it ended."""
     task = asyncio.get_running_loop().create_task(story)
     dark = asyncio.get_running_loop().create_task(power.out.wait())
@@ -152,7 +152,7 @@ def at_every_step(
 
     async def once(cut_at: int | None) -> tuple[bool, int]:
         world = World()
-        power = Power(cut_at)
+        power = PowerSwitch(cut_at)
         world.switch(power)
         ended = await until_dark(power, story(world))
         await check(world.crash())

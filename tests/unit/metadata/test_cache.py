@@ -9,8 +9,8 @@ import pytest
 from magnetar.base.errors import BadVersion, Conflict, Corrupt
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.store import MetadataStore
-from simulation.stores.metadata import MemoryStore, lost
-from simulation.stores.metadata_faults import Nastiness
+from simulation.stores.metadata import MemoryStore, lost_answer
+from simulation.stores.metadata_faults import FaultRates
 from tests.contract.stores import Engine, Expiring, On, told
 
 pytestmark = pytest.mark.real_clock
@@ -49,7 +49,7 @@ async def test_readers_at_the_same_time_share_one_read() -> None:
 
 
 async def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() -> None:
-    store = MemoryStore(nasty=Nastiness(delay_s=0.001))
+    store = MemoryStore(fault_rates=FaultRates(delay_s=0.001))
     await store.put("/n/a", b"1")
     cache = numbers(store)
     first, second, third = (asyncio.get_running_loop().create_task(cache.get("/n/a")) for _ in range(3))
@@ -129,7 +129,7 @@ async def test_a_read_that_fails_is_not_kept() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"1")
     cache = numbers(store)
-    store.faults.append(lost(happened=False))
+    store.faults.append(lost_answer(happened=False))
     results = await asyncio.gather(cache.get("/n/a"), cache.get("/n/a"), return_exceptions=True)
     assert all(isinstance(one, Exception) for one in results)
     assert await cache.get("/n/a") == 1

@@ -10,7 +10,7 @@ from magnetar.base.errors import TimedOut
 from magnetar.metadata.election import Election, State
 from magnetar.metadata.store import MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 from tests.contract.stores import Engine, Expiring, On, until
 
 pytestmark = pytest.mark.real_clock
@@ -98,7 +98,7 @@ async def test_a_crashed_leaders_place_is_taken() -> None:
 
 async def test_a_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> None:
     store = MemoryStore()
-    store.faults.extend([lost(happened=False), lost(happened=False)])
+    store.faults.extend([lost_answer(happened=False), lost_answer(happened=False)])
     one = candidate(store, b"one")
     await until(lambda: not one._running)
     assert one.state is State.NO_LEADER

@@ -10,7 +10,7 @@ from magnetar.base.errors import Conflict, Unknown
 from magnetar.metadata.lock import Lock, Locks, State
 from magnetar.metadata.store import Change, Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 from tests.contract.stores import Engine, Expiring, On, listen, until
 
 pytestmark = pytest.mark.real_clock
@@ -132,7 +132,7 @@ def test_somebody_elses_record_is_busy(on: On) -> None:
 async def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
-    store.faults.append(lost(happened=happened))
+    store.faults.append(lost_answer(happened=happened))
     lock = await locks.acquire("/l/a", b"me")
     assert lock.state is State.VALID
     assert await value_of(store, "/l/a") == (b"me", True)
@@ -142,7 +142,7 @@ async def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> Non
 async def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
-    store.faults.extend([lost(happened=False)] * 2)
+    store.faults.extend([lost_answer(happened=False)] * 2)
     with pytest.raises(Unknown):
         await locks.acquire("/l/a", b"me")
     assert locks.held() == []
@@ -156,7 +156,7 @@ async def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_o
     locks = Locks(store, RealRuntime())
     lock = await locks.acquire("/l/a", b"me", told.append)
     store.lose_session(server_side=True)
-    store.faults.append(lost(happened=False))
+    store.faults.append(lost_answer(happened=False))
     store.regain_session()
     await settled(locks)
     assert (lock.state, lock.doubtful, told) == (State.VALID, True, [])
@@ -224,7 +224,7 @@ async def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     lock = await locks.acquire("/l/a", b"me")
-    store.faults.append(lost(happened=happened))
+    store.faults.append(lost_answer(happened=happened))
     with pytest.raises(Unknown):
         await locks.release(lock)
     await until(lambda: not locks._leaving)
@@ -236,7 +236,7 @@ async def test_a_lock_that_is_taken_anew_is_not_removed_by_its_unanswered_releas
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     lock = await locks.acquire("/l/a", b"me")
-    store.faults.append(lost(happened=False))
+    store.faults.append(lost_answer(happened=False))
     with pytest.raises(Unknown):
         await locks.release(lock)
     again = await locks.acquire("/l/a", b"me")

@@ -10,7 +10,7 @@ from magnetar.base.errors import BadVersion, NotReady, Unknown
 from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT
-from simulation.stores.metadata import Fault, MemoryStore, lost
+from simulation.stores.metadata import InjectedFault, MemoryStore, lost_answer
 
 pytestmark = pytest.mark.real_clock
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_clock
 @pytest.mark.parametrize("happened", [True, False])
 async def test_a_lost_answer_ends_with_the_value_there_once(happened: bool) -> None:
     store = MemoryStore()
-    store.faults.append(lost(happened=happened))
+    store.faults.append(lost_answer(happened=happened))
     stat = await put_checked(store, "/a", b"mine", expected=ABSENT)
     node = await store.get("/a")
     assert node is not None
@@ -29,7 +29,7 @@ async def test_a_lost_answer_ends_with_the_value_there_once(happened: bool) -> N
 async def test_a_lost_answer_to_the_retry_is_found_too() -> None:
     store = MemoryStore()
     old = await store.put("/a", b"old")
-    store.faults.extend([lost(happened=False), lost(happened=False), lost(happened=True)])
+    store.faults.extend([lost_answer(happened=False), lost_answer(happened=False), lost_answer(happened=True)])
     stat = await put_checked(store, "/a", b"mine", expected=old.version)
     assert stat.version != old.version
     node = await store.get("/a")
@@ -40,7 +40,7 @@ async def test_a_lost_answer_to_the_retry_is_found_too() -> None:
 async def test_a_rival_found_after_a_lost_answer_is_not_called_a_loss_or_a_win() -> None:
     store = MemoryStore()
     rival = store.peer()
-    store.faults.append(lost(happened=True))
+    store.faults.append(lost_answer(happened=True))
     task = asyncio.get_running_loop().create_task(put_checked(store, "/a", b"mine", expected=ABSENT))
     await asyncio.sleep(0)
     await rival.put("/a", b"theirs")
@@ -60,7 +60,7 @@ async def test_a_rival_that_was_there_before_is_a_plain_bad_version() -> None:
 
 async def test_a_store_that_stays_silent_ends_as_unknown() -> None:
     store = MemoryStore()
-    store.faults.extend([lost(happened=False)] * (METADATA_CHECKED_TRIES_MAX * 3))
+    store.faults.extend([lost_answer(happened=False)] * (METADATA_CHECKED_TRIES_MAX * 3))
     with pytest.raises(Unknown):
         await put_checked(store, "/a", b"mine", expected=ABSENT)
     assert store.puts == 0
@@ -69,8 +69,8 @@ async def test_a_store_that_stays_silent_ends_as_unknown() -> None:
 @pytest.mark.parametrize("answered", [0, 2])
 async def test_a_refusal_after_a_lost_answer_is_not_called_definite(answered: int) -> None:
     store = MemoryStore()
-    refusal = Fault(NotReady("no quorum"), happened=False)
-    store.faults.extend([lost(happened=True), *[lost(happened=False)] * answered, refusal])
+    refusal = InjectedFault(NotReady("no quorum"), happened=False)
+    store.faults.extend([lost_answer(happened=True), *[lost_answer(happened=False)] * answered, refusal])
     with pytest.raises(Unknown):
         await put_checked(store, "/a", b"mine", expected=ABSENT)
     store.faults.clear()

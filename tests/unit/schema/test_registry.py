@@ -12,7 +12,7 @@ from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
 from magnetar.metadata import paths
 from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.schema.registry import AUTO_CONSUME, Registry
-from simulation.stores.metadata import Fault, MemoryStore, lost
+from simulation.stores.metadata import InjectedFault, MemoryStore, lost_answer
 
 AVRO, STRING = 4, 1
 ID = "public/default/orders"
@@ -91,8 +91,8 @@ def test_a_lost_answer_at_any_step_does_not_make_two_versions(step: int, happene
 
     async def body(store: MemoryStore, registry: Registry) -> None:
         await registry.add(ID, AVRO, b"a", {})
-        store.faults.extend([Fault(None, happened=True)] * step)
-        store.faults.append(lost(happened=happened))
+        store.faults.extend([InjectedFault(None, happened=True)] * step)
+        store.faults.append(lost_answer(happened=happened))
         try:
             version = await registry.add(ID, AVRO, b"b", {})
         except Unknown:

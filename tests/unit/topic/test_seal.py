@@ -9,7 +9,7 @@ from magnetar.base.ids import Term
 from magnetar.topic.dedup.dedup import Dedup
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.topic.world import Out, World, ack, an_entry, gathered, send_frame, settle
 
 
@@ -75,7 +75,7 @@ async def test_a_seal_that_did_not_happen_leaves_the_topic_open(world: World) ->
     producer = await world.producer(topic, out, producer_id=1)
     topic.publish(producer, gathered(send_frame(1, 0, an_entry("a"))))
     await settle()
-    world.metadata.faults.append(Fault(NotReady("the store is away"), happened=False))
+    world.metadata.faults.append(InjectedFault(NotReady("the store is away"), happened=False))
     with pytest.raises(NotReady):
         await topic.seal("op", Term(1))
     topic.publish(producer, gathered(send_frame(1, 1, an_entry("b"))))
@@ -87,7 +87,7 @@ async def test_a_seal_that_did_not_happen_leaves_the_topic_open(world: World) ->
 async def test_a_seal_that_may_have_happened_unloads_the_topic(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
-    world.metadata.faults.extend([lost(happened=False)] * 20)
+    world.metadata.faults.extend([lost_answer(happened=False)] * 20)
     with pytest.raises(MagnetarError):
         await topic.seal("op", Term(1))
     assert len(world.failed) == 1

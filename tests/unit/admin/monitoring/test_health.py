@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import ConnectionLost, StorageFull
-from simulation.stores.metadata import Fault, MemoryStore
+from simulation.stores.metadata import InjectedFault, MemoryStore
 from tests.unit.admin.world import World, a_world
 
 pytestmark = pytest.mark.real_clock
@@ -35,6 +35,6 @@ async def test_a_store_that_does_not_answer_is_unhealthy_but_alive_and_ready() -
     async with a_world() as world:
         store = world.node.metadata
         assert isinstance(store, MemoryStore)
-        store.faults.append(Fault(ConnectionLost("gone"), happened=False))
+        store.faults.append(InjectedFault(ConnectionLost("gone"), happened=False))
         assert (await world.ask("GET", HEALTH)).status == 503
         assert await statuses(world) == [200, 200, 200, 200]

@@ -10,7 +10,7 @@ from magnetar.broker.migration.migration import migrate
 from magnetar.cluster.peers import InspectPlainTopic
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import lost
+from simulation.stores.metadata import lost_answer
 from tests.unit.admin.resources.scalable.test_migration import migrating
 from tests.unit.broker.world import TOPIC, Client, World, an_entry, command, publish, send_frame, settle
 from tests.unit.topic.world import a_batch
@@ -150,7 +150,7 @@ async def test_unsubscribing_with_others_attached_is_a_metadata_error(world: Wor
 async def test_unsubscribing_whose_outcome_nobody_knows_is_not_told_as_undone(world: World, happened: bool) -> None:
     client = world.client()
     await client.subscribe(1, subscription="gone")
-    world.metadata.faults.append(lost(happened=happened))
+    world.metadata.faults.append(lost_answer(happened=happened))
     assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).error.error == pb.UnknownError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.names import topic_name
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import lost
+from simulation.stores.metadata import lost_answer
 from tests.unit.broker.world import TOPIC, World, settle
 
 _T = pb.BaseCommand
@@ -91,7 +91,7 @@ async def test_more_lookups_at_once_than_allowed_are_told_so(world: World) -> No
 
 async def test_a_store_that_is_away_is_service_not_ready_inside_the_response(world: World) -> None:
     client = world.client()
-    world.metadata.faults.extend([lost(happened=False)] * 10)
+    world.metadata.faults.extend([lost_answer(happened=False)] * 10)
     said = await client.ask("PARTITIONED_METADATA", topic="persistent://public/away/t")
     assert said.partitionMetadataResponse.response == _PARTITIONS.Failed
     assert said.partitionMetadataResponse.error == pb.ServiceNotReady

@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import topic_name
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import lost
+from simulation.stores.metadata import lost_answer
 from tests.unit.broker.world import Client, World, settle
 
 _T = pb.BaseCommand
@@ -175,7 +175,7 @@ async def test_the_same_watch_again_replaces_the_first(world: World) -> None:
 async def test_a_watch_whose_listing_fails_is_not_left_behind(world: World) -> None:
     client = world.client()
     await listed(client)  # the namespace is known
-    world.metadata.faults.extend([lost(happened=False)] * 20)
+    world.metadata.faults.extend([lost_answer(happened=False)] * 20)
     answer = await watch(client)
     world.metadata.faults.clear()
     assert answer.type == _T.ERROR

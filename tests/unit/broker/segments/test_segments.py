@@ -19,12 +19,12 @@ from magnetar.scalable.record.record import Intent, Kind, Record
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.broker.world import Client, World, an_entry, send_frame, settle
 
 NAME = topic_name("topic://public/default/orders")
 KEYS = [f"key-{number}" for number in range(40)]
-SOUND = Fault(None, happened=True)
+SOUND = InjectedFault(None, happened=True)
 
 
 def topic_of(record: Record, id: int) -> str:
@@ -233,7 +233,7 @@ async def a_removal(world: World) -> tuple[TopicName, RemoveCursor, str]:
 
 async def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_asked_again(world: World) -> None:
     name, remove, path = await a_removal(world)
-    world.metadata.faults.append(lost(happened=False))
+    world.metadata.faults.append(lost_answer(happened=False))
     with pytest.raises(ConnectionLost):
         await world.node.handlers.handle(name, remove)
     assert await world.metadata.exists(path)
@@ -246,7 +246,7 @@ async def test_a_cursor_whose_making_the_store_did_not_answer_is_removed_with_it
     await world.node.handlers.handle(name, remove)
     topic = await world.node.topics.get(name, create=False)
     assert isinstance(topic, Topic)
-    world.metadata.faults.extend([SOUND, lost(happened=True), *[lost(happened=False)] * 20])
+    world.metadata.faults.extend([SOUND, lost_answer(happened=True), *[lost_answer(happened=False)] * 20])
     with pytest.raises(ConnectionLost):
         await place(topic, remove.subscription, at_end=False)
     world.metadata.faults.clear()

@@ -12,7 +12,7 @@ from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.stores.metadata import Fault
+from simulation.stores.metadata import InjectedFault
 from tests.unit.broker.world import TOPIC, World, pass_s, settle
 
 NAME = topic_name(TOPIC)
@@ -26,7 +26,7 @@ async def test_everybody_who_asks_at_once_gets_the_one_topic(world: World) -> No
 
 async def test_a_load_that_fails_is_tried_again_by_the_next_who_asks(world: World) -> None:
     await world.node.namespaces.policies(NAME.namespace)
-    world.metadata.faults.extend([Fault(NotReady("away"), happened=False)] * 3)
+    world.metadata.faults.extend([InjectedFault(NotReady("away"), happened=False)] * 3)
     with pytest.raises(MagnetarError):
         await world.node.topics.get(NAME, create=True)
     world.metadata.faults.clear()

@@ -11,7 +11,7 @@ from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.retention import Retention, Rule
 from magnetar.metadata import paths
-from simulation.stores.metadata import Fault
+from simulation.stores.metadata import InjectedFault
 from tests.unit.ledger.world import PATH, World, a_config, publish, settle
 
 pytestmark = pytest.mark.real_clock
@@ -194,7 +194,7 @@ async def test_a_clean_close_leaves_no_ledger_when_the_mark_says_it_all():
     for cursor in (plain, holed):
         await cursor.close()
     await managed.close()
-    assert len(set(world.ledgers.shelf.ledgers) - data) == 1
+    assert len(set(world.ledgers.memory.ledgers) - data) == 1
     assert (await again(world, "plain")).mark == positions[1]
     assert (await again(world, "holed")).is_acked(positions[4])
 
@@ -243,7 +243,7 @@ async def test_a_flush_that_failed_leaves_the_cursor_dirty_and_the_next_one_writ
     if isinstance(error, TimedOut):
         world.ledgers.fail_append(error, landed=True)
     else:
-        world.metadata.faults.append(Fault(error, happened=False))
+        world.metadata.faults.append(InjectedFault(error, happened=False))
     with pytest.raises(type(error)):
         await cursor.flush()
     assert cursor.dirty
@@ -258,7 +258,7 @@ async def test_a_lost_snapshot_ledger_steps_back_to_the_mark_in_the_record():
     cursor = await a_cursor(managed, initial=positions[2])
     cursor.ack([positions[3], positions[4]])
     await cursor.flush()
-    world.ledgers.forget(max(world.ledgers.shelf.ledgers))
+    world.ledgers.forget(max(world.ledgers.memory.ledgers))
     back = await again(world)
     assert positions[2] <= back.mark <= positions[4]
 
@@ -283,7 +283,7 @@ async def test_delete_removes_the_record_and_the_ledger():
     await asyncio.gather(cursor.flush(), cursor.delete())
     await cursor.delete()
     assert await world.metadata.get(paths.cursor(PATH, "sub")) is None
-    assert sorted(world.ledgers.shelf.ledgers) == [link.ledger for link in managed.chain.links]
+    assert sorted(world.ledgers.memory.ledgers) == [link.ledger for link in managed.chain.links]
     fresh = await a_cursor(managed)
     assert fresh.mark < positions[0]
     cursor.ack([positions[2]])
@@ -299,5 +299,5 @@ async def test_deleting_a_topic_takes_its_cursors_along():
         cursor.ack([positions[0]])
         await cursor.flush()
     await managed.delete()
-    assert not world.ledgers.shelf.ledgers
+    assert not world.ledgers.memory.ledgers
     assert await world.metadata.children(PATH) == []

@@ -57,7 +57,7 @@ def test_crash_at_every_step_of_acknowledging_and_flushing_never_skips_and_keeps
         assert set(durable) <= set(found) <= set(acked)
         suspects = await sweep(world.ledgers, world.metadata)
         await sweep(world.ledgers, world.metadata, suspects)
-        assert len(world.ledgers.shelf.ledgers) <= len(managed.chain.links) + 1
+        assert len(world.ledgers.memory.ledgers) <= len(managed.chain.links) + 1
 
     assert at_every_step(story, check) > 40
 

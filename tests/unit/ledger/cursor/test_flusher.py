@@ -29,14 +29,14 @@ async def test_dirty_cursors_are_flushed_at_the_tick_and_clean_ones_cost_nothing
     flusher.add(one)
     flusher.add(two)
     one.ack(positions[:3])
-    created = world.ledgers.shelf.created
+    created = world.ledgers.memory.created
     flusher.tick()
     await settle()
     assert not one.dirty
-    assert world.ledgers.shelf.created == created + 1
+    assert world.ledgers.memory.created == created + 1
     flusher.tick()
     await settle()
-    assert world.ledgers.shelf.created == created + 1
+    assert world.ledgers.memory.created == created + 1
     await flusher.close()
 
 

@@ -10,7 +10,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import INDEX_PLAIN_ITEMS_MAX, JOURNAL_SPARES_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import run_of
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import append, entries, entry, read_all
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.real_clock
 SEGMENT_BYTES = 8192
 
 
-async def start(files: ForgetfulFiles, metadata: MemoryStore | None = None) -> LocalLedgers:
+async def start(files: SimulatedFiles, metadata: MemoryStore | None = None) -> LocalLedgers:
     runtime = InlineRuntime(files)
     return await LocalLedgers.start("/data", runtime, metadata or MemoryStore(runtime), segment_bytes=SEGMENT_BYTES)
 
 
-def used(files: ForgetfulFiles) -> int:
+def used(files: SimulatedFiles) -> int:
     return sum(len(files.content(f"/data/journal/{name}")) for name in files.list("/data/journal"))
 
 
@@ -40,7 +40,7 @@ async def settle(engine: LocalLedgers) -> None:
 
 
 async def test_deleting_everything_returns_the_space_but_for_spares() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     engine = await start(files)
     writers = [await engine.create({}) for _ in range(5)]
     for step in range(60):
@@ -57,7 +57,7 @@ async def test_deleting_everything_returns_the_space_but_for_spares() -> None:
 
 
 async def test_a_small_ledger_does_not_hold_the_space_of_large_ones() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     engine = await start(files)
     small, large = await engine.create({}), await engine.create({})
     reader = await engine.open(small.ledger, recover=False)
@@ -82,7 +82,7 @@ async def test_a_small_ledger_does_not_hold_the_space_of_large_ones() -> None:
 
 
 async def test_a_ledger_deleted_while_it_is_copied_stays_deleted() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     engine = await start(files)
     keep, small, large = [await engine.create({}) for _ in range(3)]
     for step in range(30):
@@ -101,7 +101,7 @@ async def test_a_ledger_deleted_while_it_is_copied_stays_deleted() -> None:
 
 
 async def test_records_of_ledgers_the_metadata_does_not_know_are_garbage() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     engine = await start(files)
     writer = await engine.create({})
     for step in range(60):
@@ -117,7 +117,7 @@ async def test_records_of_ledgers_the_metadata_does_not_know_are_garbage() -> No
 
 
 async def test_ledger_with_a_packed_index_is_read_after_compaction_and_restart() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     metadata = MemoryStore(InlineRuntime(files))
     engine = await start(files, metadata)
     small, large = await engine.create({}), await engine.create({})

@@ -12,16 +12,16 @@ from magnetar.base.limits import LEDGER_IDS_RESERVED
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import run_of
 from magnetar.metadata.store import Event
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
-from simulation.stores.metadata import MemoryStore, lost
+from simulation.stores.metadata import MemoryStore, lost_answer
 from tests.contract.ledgers import append, read_all
 
 pytestmark = pytest.mark.real_clock
 
 
-async def start(files: ForgetfulFiles | None = None, metadata: MemoryStore | None = None) -> LocalLedgers:
-    runtime = InlineRuntime(files or ForgetfulFiles())
+async def start(files: SimulatedFiles | None = None, metadata: MemoryStore | None = None) -> LocalLedgers:
+    runtime = InlineRuntime(files or SimulatedFiles())
     return await LocalLedgers.start("/data", runtime, metadata or MemoryStore(runtime), segment_bytes=1 << 16)
 
 
@@ -62,14 +62,14 @@ async def test_a_lost_answer_of_the_store_is_looked_up(happened: bool) -> None:
     engine = await start()
     metadata = store_of(engine)
     await engine.create({})  # reserves ids
-    metadata.faults.append(lost(happened=happened))
+    metadata.faults.append(lost_answer(happened=happened))
     writer = await engine.create({"a": "b"})
     assert await append(writer, run_of([b"x"])) == [0]
-    metadata.faults.append(lost(happened=happened))
+    metadata.faults.append(lost_answer(happened=happened))
     await writer.close()
     other = await engine.create({})
     await append(other, run_of([b"y"]))
-    metadata.faults.append(lost(happened=happened))
+    metadata.faults.append(lost_answer(happened=happened))
     reader = await engine.open(other.ledger, recover=True)
     assert reader.sealed
     again = await start(engine._runtime.files.crash(), metadata.reopen())
@@ -83,7 +83,7 @@ async def test_a_silent_store_leaves_the_writer_fenced_and_the_recovery_to_be_tr
     metadata = store_of(engine)
     writer = await engine.create({})
     await append(writer, run_of([b"x"]))
-    metadata.faults.extend(lost(happened=False) for _ in range(50))
+    metadata.faults.extend(lost_answer(happened=False) for _ in range(50))
     with pytest.raises(Unknown):
         await engine.open(writer.ledger, recover=True)
     with pytest.raises(Fenced):
@@ -110,7 +110,7 @@ async def test_a_rival_that_raised_the_epoch_in_the_store_fences_the_close() -> 
 
 
 async def test_a_stranger_among_the_records_is_corrupt() -> None:
-    runtime = InlineRuntime(ForgetfulFiles())
+    runtime = InlineRuntime(SimulatedFiles())
     metadata = MemoryStore(runtime)
     await metadata.put("/ledgers/local/what", b"{}")
     with pytest.raises(Corrupt):

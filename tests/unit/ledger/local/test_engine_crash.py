@@ -14,7 +14,7 @@ import pytest
 from magnetar.base.errors import MagnetarError, NoSuchLedger, StorageFailed, StorageFull
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.store import Writer
-from simulation.environment.disk import Crashed, ForgetfulFiles
+from simulation.environment.disk import PowerLoss, SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import Outcomes, entries, entry, read_all
@@ -82,16 +82,16 @@ def noting(seen: Seen, ledger: int, count: int, outcomes: Outcomes):
     return done
 
 
-async def start(files: ForgetfulFiles, metadata: MemoryStore) -> LocalLedgers:
+async def start(files: SimulatedFiles, metadata: MemoryStore) -> LocalLedgers:
     return await LocalLedgers.start("/data", InlineRuntime(files), metadata, segment_bytes=SEGMENT_BYTES)
 
 
-async def crashed_load(files: ForgetfulFiles) -> tuple[Seen, MemoryStore]:
+async def crashed_load(files: SimulatedFiles) -> tuple[Seen, MemoryStore]:
     seen = Seen()
     metadata = MemoryStore(InlineRuntime(files))
     try:
         await load(await start(files, metadata), seen)
-    except (Crashed, MagnetarError):
+    except (PowerLoss, MagnetarError):
         pass
     return seen, metadata.reopen()
 
@@ -110,7 +110,7 @@ async def check(engine: LocalLedgers, seen: Seen) -> None:
 
 
 def calls_of_the_load() -> int:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
 
     async def body() -> int:
         seen, _ = await crashed_load(files)
@@ -124,7 +124,7 @@ CALLS = calls_of_the_load()
 
 
 async def test_the_recorded_load_rolls_deletes_and_copies() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     metadata = MemoryStore(InlineRuntime(files))
     engine = await start(files, metadata)
     await load(engine, Seen())
@@ -136,7 +136,7 @@ async def test_the_recorded_load_rolls_deletes_and_copies() -> None:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 async def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
     for call in range(1, CALLS + 1):
-        files = ForgetfulFiles(seed * 1000 + call, crash_at=call, flips=seed == 2)
+        files = SimulatedFiles(seed * 1000 + call, crash_at=call, flips=seed == 2)
         seen, metadata = await crashed_load(files)
         after = files.crash()
         await check(await start(after, metadata), seen)
@@ -149,13 +149,13 @@ async def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: b
 
     for call in range(1, CALLS + 1, 9):
         for again in range(1, 40):
-            files = ForgetfulFiles(call, crash_at=call, flips=flips)
+            files = SimulatedFiles(call, crash_at=call, flips=flips)
             seen, metadata = await crashed_load(files)
             middle = files.crash()
             middle.crash_at = again
             try:
                 await check(await start(middle, metadata), seen)
-            except (Crashed, StorageFailed):
+            except (PowerLoss, StorageFailed):
                 pass
             await check(await start(middle.crash(), metadata.reopen()), seen)
             if not middle.crashed or middle.calls < again:
@@ -163,10 +163,10 @@ async def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: b
 
 
 async def test_a_failed_sync_anywhere_stops_the_engine_and_loses_nothing() -> None:
-    probe = ForgetfulFiles()
+    probe = SimulatedFiles()
     await crashed_load(probe)
     for number in range(1, probe.syncs + 1):
-        files = ForgetfulFiles(number, fail_sync_at=number)
+        files = SimulatedFiles(number, fail_sync_at=number)
         metadata = MemoryStore(InlineRuntime(files))
         seen = Seen()
         failures: list[MagnetarError] = []
@@ -186,7 +186,7 @@ async def test_a_failed_sync_anywhere_stops_the_engine_and_loses_nothing() -> No
         await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)
 
 
-def _killed(files: ForgetfulFiles) -> ForgetfulFiles:
+def _killed(files: SimulatedFiles) -> SimulatedFiles:
     """The process is gone, the machine is not: its cache stays, its locks and faults do not."""
     files.fail_sync_at = files.full_after = None
     files._held.clear()
@@ -195,7 +195,7 @@ def _killed(files: ForgetfulFiles) -> ForgetfulFiles:
 
 async def test_a_full_disk_anywhere_stops_the_engine_and_loses_nothing() -> None:
     for room in range(0, 40_000, 700):
-        files = ForgetfulFiles(room, full_after=room)
+        files = SimulatedFiles(room, full_after=room)
         metadata = MemoryStore(InlineRuntime(files))
         seen = Seen()
         engine = None

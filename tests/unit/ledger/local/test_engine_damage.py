@@ -13,7 +13,7 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.local.records import HEADER_BYTES, MAGIC_BYTES, encode
 from magnetar.ledger.local.segment import START, log_name, sidecar_name
 from magnetar.ledger.run import run_of
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.async_tests import provides
@@ -26,7 +26,7 @@ LOG = "/data/journal/" + log_name(1)
 
 class World:
     def __init__(self) -> None:
-        self.files = ForgetfulFiles()
+        self.files = SimulatedFiles()
         self.runtime = InlineRuntime(self.files)
         self.metadata = MemoryStore(self.runtime)
 

@@ -13,7 +13,7 @@ from magnetar.base.errors import MagnetarError, Misuse, StorageFailed, StorageFu
 from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
-from simulation.environment.disk import ForgetfulFiles
+from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import Outcomes, append, read_all
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class HeldRuntime(InlineRuntime):
     """Does the work of the lane only when told, so that a test sees what gathers meanwhile."""
 
-    def __init__(self, files: ForgetfulFiles) -> None:
+    def __init__(self, files: SimulatedFiles) -> None:
         super().__init__(files)
         self.hold = False
         self._held: list[Callable[[], None]] = []
@@ -52,7 +52,7 @@ class HeldRuntime(InlineRuntime):
             future.set_exception(error)
 
 
-async def start(files: ForgetfulFiles, segment_bytes: int = 1 << 20) -> tuple[HeldRuntime, LocalLedgers]:
+async def start(files: SimulatedFiles, segment_bytes: int = 1 << 20) -> tuple[HeldRuntime, LocalLedgers]:
     runtime = HeldRuntime(files)
     return runtime, await LocalLedgers.start("/data", runtime, MemoryStore(runtime), segment_bytes=segment_bytes)
 
@@ -63,7 +63,7 @@ async def turns(count: int = 5) -> None:
 
 
 async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next() -> None:
-    runtime, engine = await start(ForgetfulFiles())
+    runtime, engine = await start(SimulatedFiles())
     writers = [await engine.create({}) for _ in range(4)]
     runtime.hold = True
     outcomes = Outcomes()
@@ -86,7 +86,7 @@ async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next(
 
 
 async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
-    _, engine = await start(ForgetfulFiles(), segment_bytes=4 * JOURNAL_BATCH_BYTES_MAX)
+    _, engine = await start(SimulatedFiles(), segment_bytes=4 * JOURNAL_BATCH_BYTES_MAX)
     writer = await engine.create({})
     third = bytes(JOURNAL_BATCH_BYTES_MAX // 3)
     await append(writer, *(run_of([third]) for _ in range(5)))
@@ -96,7 +96,7 @@ async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
 
 
 async def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=4096)
     writer = await engine.create({})
     big = bytes(range(256)) * 100
@@ -107,7 +107,7 @@ async def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
 
 
 async def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tells_the_node_once() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     runtime, engine = await start(files)
     told: list[MagnetarError] = []
     engine.journal.on_failure.append(told.append)
@@ -141,7 +141,7 @@ async def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tell
 
 
 async def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=8 << 20)
     writer = await engine.create({})
     await append(writer, run_of([b"kept"]))
@@ -160,7 +160,7 @@ async def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up
 
 
 async def test_a_callback_that_raises_is_reported_and_the_others_are_answered() -> None:
-    _, engine = await start(ForgetfulFiles())
+    _, engine = await start(SimulatedFiles())
     reported: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
     writer = await engine.create({})
@@ -178,7 +178,7 @@ async def test_a_callback_that_raises_is_reported_and_the_others_are_answered() 
 
 
 async def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
-    _, engine = await start(ForgetfulFiles())
+    _, engine = await start(SimulatedFiles())
     one, two = await engine.create({}), await engine.create({})
     outcomes = Outcomes()
     one.append(Run(b"abc", [0, 3], [-1], -1), outcomes.done)
@@ -191,7 +191,7 @@ async def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None
 
 
 async def test_blocks_are_made_ahead_of_the_writes() -> None:
-    files = ForgetfulFiles()
+    files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=64 << 20)
     writer = await engine.create({})
     for _ in range(30):

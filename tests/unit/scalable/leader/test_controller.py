@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import Conflict, MagnetarError
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import SubscriptionKind
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.steps import MERGE, SPLIT
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, settle, spawn
 
@@ -72,7 +72,7 @@ async def test_an_answer_of_the_store_that_is_lost_anywhere_in_a_reshape_changes
     rounds = 0
     while rounds < 70:
         await writer.send(KEYS[rounds % len(KEYS)])
-        only.metadata.faults.extend([*[Fault(None, True)] * rounds, lost(happened=happened)])
+        only.metadata.faults.extend([*[InjectedFault(None, True)] * rounds, lost_answer(happened=happened)])
         active = (await only_read(only)).layout.active
         work = only.service.split(NAME, active[0].id)
         if kind == "merge" and len(active) > 1:

@@ -76,13 +76,13 @@ async def test_a_ledger_that_is_lost_stops_the_reader_without_a_gap_and_without_
     world.config = replace(world.without_cache().config, entries_max=2)
     topic = await world.topic()
     positions = await world.publish(topic, *"abcd")
-    stored = world.ledgers.shelf.ledgers[positions[0].ledger]
+    stored = world.ledgers.memory.ledgers[positions[0].ledger]
     world.ledgers.forget(positions[0].ledger)
     out = Out()
     await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
     await settle(200)
     assert out.texts == []
-    world.ledgers.shelf.ledgers[stored.ledger] = stored  # somebody put it back
+    world.ledgers.memory.ledgers[stored.ledger] = stored  # somebody put it back
     await pass_s(READ_RETRY_S + 1)
     assert out.texts == list("abcd")
 

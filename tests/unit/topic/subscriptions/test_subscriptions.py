@@ -25,7 +25,7 @@ from magnetar.metadata import paths
 from magnetar.topic.producers.admission import Admission
 from magnetar.topic.subscriptions.consumer import KeyShared
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
-from simulation.stores.metadata import Fault, lost
+from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.topic.world import Out, World, ack, settle, subscription_of
 
 
@@ -52,7 +52,7 @@ async def test_the_first_asker_going_away_leaves_the_others_their_subscription(w
 
 async def test_a_subscription_that_could_not_be_made_can_be_asked_for_again(world: World) -> None:
     topic = await world.topic()
-    world.metadata.faults.extend([Fault(NotReady("away"), happened=False)] * 2)
+    world.metadata.faults.extend([InjectedFault(NotReady("away"), happened=False)] * 2)
     with pytest.raises(MagnetarError):
         await world.consumer(topic, Out(1), kind=SHARED)
     world.metadata.faults.clear()
@@ -78,8 +78,8 @@ async def test_subscribing_while_the_topic_closes_is_told_to_look_again_and_leav
 async def test_a_subscription_whose_making_the_store_did_not_answer_can_be_deleted_if_it_is_there(world: World) -> None:
     topic = await world.topic()
     for happened in (True, False):
-        sound, silent = Fault(None, happened=True), lost(happened=False)
-        world.metadata.faults.extend([sound, lost(happened=happened), *[silent] * 20])
+        sound, silent = InjectedFault(None, happened=True), lost_answer(happened=False)
+        world.metadata.faults.extend([sound, lost_answer(happened=happened), *[silent] * 20])
         with pytest.raises(ConnectionLost):
             await topic.subscriptions.create("s", BEFORE_ALL)
         world.metadata.faults.clear()
