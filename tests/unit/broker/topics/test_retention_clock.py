@@ -28,9 +28,9 @@ async def test_clock_wrong_for_a_minute_deletes_nothing(world: World) -> None:
     await pass_s(CLOCK_START_TRUSTED_S + MAINTENANCE_S)
     await a_full_topic(world)
     topic = await world.topic(PLAIN)
-    world.runtime.ahead_s = 30 * DAY_S
+    world.runtime.clock_offset_s = 30 * DAY_S
     await pass_s(75)
-    world.runtime.ahead_s = 0.0
+    world.runtime.clock_offset_s = 0.0
     await pass_s(TRIM_S)
     assert topic.managed.entries == 5
     await world.node.topics.unload(topic_name(PLAIN))
@@ -40,10 +40,10 @@ async def test_clock_wrong_for_a_minute_deletes_nothing(world: World) -> None:
 @pytest.mark.setup(defaultRetentionTimeInMinutes="10080", defaultRetentionSizeInMB="-1")
 async def test_ledger_closed_under_a_clock_set_back_does_not_expire(world: World) -> None:
     await pass_s(CLOCK_START_TRUSTED_S + MAINTENANCE_S)
-    world.runtime.ahead_s = -30 * DAY_S
+    world.runtime.clock_offset_s = -30 * DAY_S
     await pass_s(30)
     await a_full_topic(world)
-    world.runtime.ahead_s = 0.0
+    world.runtime.clock_offset_s = 0.0
     topic = await world.topic(PLAIN)
     await pass_s(2 * TRIM_S)
     assert topic.managed.entries == 5
@@ -59,7 +59,7 @@ async def test_clock_wrong_for_a_minute_forgets_no_producer(world: World) -> Non
     client.lose()
     await settle()
     topic = await world.topic(PLAIN)
-    world.runtime.ahead_s = 30 * DAY_S
+    world.runtime.clock_offset_s = 30 * DAY_S
     await pass_s(30)
-    world.runtime.ahead_s = 0.0
+    world.runtime.clock_offset_s = 0.0
     assert topic.highest_sequence("p") == 0
