@@ -12,8 +12,10 @@ from tools import (
     cli_reference,
     client_reference,
     completion_words,
+    error_reference,
     metrics_reference,
     protocol_reference,
+    rest_reference,
     settings_reference,
 )
 
@@ -22,7 +24,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "CLI.md": cli_reference.page,
     "CLIENT.md": client_reference.page,
     "CONFIGURATION.md": settings_reference.page,
+    "ERRORS.md": error_reference.page,
     "METRICS.md": metrics_reference.page,
+    "REST.md": rest_reference.page,
 }
 
 

@@ -693,7 +693,7 @@ _SCALABLE = [
         "scalableTopicMaxDagDepth",
         POSITIVE,
         10,
-        "Maximum number of generations in the layout; above it there are no automatic merges.",
+        "Maximum number of generations in the layout; above it the broker does not merge automatically.",
         dynamic=True,
         honoured=False,
     ),

@@ -1,5 +1,5 @@
 """The reference page of the errors, docs/ERRORS.md, rendered from the tree of errors: never edited by hand, and a test
-says so. `python -m magnetar.wire.error_reference > docs/ERRORS.md` writes it.
+says so. `make sync` writes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ A recorded exchange of Apache Pulsar may demand another code or status in one pl
 of the error instance differ from its class. [CLI](CLI.md) lists the exit codes of the command line. A receive without a
 message raises `NoMessage`, which only the client has ([CLIENT](CLIENT.md#errors)).
 
-This page is made by `python -m magnetar.wire.error_reference`.
+This page is made by `make sync`.
 """
 _KINDS = [  # by their own names: the module has a loop variable too
     kind

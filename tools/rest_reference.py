@@ -1,5 +1,5 @@
 """The reference page of the REST interface, docs/REST.md, rendered from the table of routes: never edited by hand, and
-a test says so. `python -m magnetar.admin.reference > docs/REST.md` writes it.
+a test says so. `make sync` writes it.
 
 It shows what `/openapi.json` describes, and the features of Pulsar whose routes answer 501.
 """
@@ -34,7 +34,7 @@ magnetar api GET /admin/v2/scalable/public/default/rest-page
 - **Authentication** is not built: all routes are open to every client that reaches the port
   ([SECURITY](../SECURITY.md)).
 
-This page is made by `python -m magnetar.admin.reference`. Calls between brokers are left out.
+This page is made by `make sync`. Calls between brokers are left out.
 """
 _DOMAINS = ("/admin/v2/persistent/", "/admin/v2/non-persistent/")
 
