@@ -160,7 +160,7 @@ def test_suffix_of_a_segment_does_not_count_in_names_of_clients():
     assert check_given("n" * NAME_BYTES_MAX, "consumer")
     assert check_given("n" * NAME_BYTES_MAX + "-seg-17", "consumer")
     for name in ("n" * (NAME_BYTES_MAX + 1), "n" * (NAME_BYTES_MAX + 1) + "-seg-17", "n" * NAME_BYTES_MAX + "-seg-x"):
-        with pytest.raises(LimitExceeded, match=f"consumer has at most {NAME_BYTES_MAX} bytes"):
+        with pytest.raises(LimitExceeded, match=f"consumer must have at most {NAME_BYTES_MAX} bytes"):
             check_given(name, "consumer")
 
 

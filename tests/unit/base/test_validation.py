@@ -109,7 +109,7 @@ def test_unreachable_state_fails_validation(broken: Callable[[], None]) -> None:
 
 
 def test_reshape_without_its_plan_fails_validation() -> None:
-    with pytest.raises(Exception, match="no plan is known"):
+    with pytest.raises(Exception, match="the operation has no plan"):
         reshape_without_a_plan()
 
 

@@ -286,7 +286,7 @@ class Topics:
 
     async def partitions(self, name: TopicName, *, create: bool, charge: Charge = free) -> int:
         """The number of partitions, 0 for none; created first if automatic creation applies."""
-        return await self._node.catalogue.partitions(name, create=create)
+        return await self._node.catalogue.partitions(name, create=create, charge=charge)
 
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
         """Every topic of a namespace, partitions by their own names. Non-persistent topics are listed while they are

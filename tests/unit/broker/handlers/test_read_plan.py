@@ -129,7 +129,7 @@ async def test_what_is_no_place_is_refused_for_good_and_not_as_if_a_disk_had_fai
         said.plan.targets.CopyFrom(columns(places))
         assert (await answered(client, said)).planResponse.error == pb.NotAllowedError
         refused = await hold(client, places=places)
-        assert (refused.error, "a place in a segment is" in refused.message) == (pb.NotAllowedError, True)
+        assert (refused.error, "a position in a segment must be" in refused.message) == (pb.NotAllowedError, True)
     torn = command("HOLD", request_id=9, topic=X, name="q")
     torn.hold.places.CopyFrom(columns({A: START}))
     torn.hold.places.around_ledger_id.append(1)
