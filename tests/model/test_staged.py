@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from magnetar.base import validation
 from magnetar.staged import machine
 from magnetar.staged.machine import Committed, StageBegun
 from tests.model.explore import Found, explore
@@ -148,6 +149,7 @@ def losers_are_kept() -> Rules:
     ids=lambda one: one.__name__ if callable(one) else "",
 )
 def test_without_the_safeguard_a_row_is_lost_or_doubled(mutant: Callable[[], Rules], row: str, wrong: str) -> None:
-    found = ROWS[row].explored(mutant())
+    with validation.disabled():
+        found = ROWS[row].explored(mutant())
     assert found.wrong, "a safeguard that nobody misses, or a mutant that mutates nothing"
     assert wrong in found.wrong, str(found)

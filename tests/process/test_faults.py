@@ -285,7 +285,7 @@ def test_a_setting_with_a_typo_is_warned_of_and_a_bad_value_ends_the_start(tmp_p
     conf.write_text("brokerDeduplicationEnable=true\nbrokerDeduplicationEnabled=maybe\n")
     told = said_by("--data", str(tmp_path / "data"), "--conf", str(conf))
     assert "near=brokerDeduplicationEnabled" in told
-    assert "brokerDeduplicationEnabled is not true or false" in told
+    assert "brokerDeduplicationEnabled must be true or false" in told
     assert "value=maybe" in told
 
 

@@ -126,7 +126,7 @@ def test_settings_of_the_suite_and_of_one_test(tmp_path: Path) -> None:
     """
     outcome = run_suite(tmp_path, {"conftest.py": conftest, "test_settings.py": text})
     assert sorted(outcome.passed) == ["test_all", "test_mine"], outcome.output
-    assert "settings in a magnetar mark are for one test" in outcome.failed["test_contradiction"]
+    assert "settings in a magnetar mark requires a broker for one test" in outcome.failed["test_contradiction"]
     assert "did you mean clusterName?" in outcome.failed["test_misspelt"]
 
 
@@ -193,7 +193,7 @@ def test_without_the_broker_s_packages_the_error_names_the_extra_and_other_tests
 def test_a_scope_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     outcome = run_suite(tmp_path, {"test_x.py": SCOPED.format(name="x")}, "-o", "magnetar_broker_scope=package")
     assert outcome.code == pytest.ExitCode.USAGE_ERROR
-    assert "magnetar_broker_scope is one of session, module, function, not 'package'" in outcome.output
+    assert "magnetar_broker_scope must be one of session, module, function, not 'package'" in outcome.output
 
 
 def test_what_the_fixtures_are_for_is_told_by_pytest_itself(tmp_path: Path) -> None:
