@@ -5,13 +5,13 @@ A client ignores ERROR here, so failures travel inside the two responses, with `
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.names import topic_name
 from magnetar.broker.handlers.requests import Fail, start
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.cluster.lookup import Connect, Failed, Redirect
+from magnetar.cluster.topics import Charge
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
@@ -30,10 +30,13 @@ async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicM
     if name.is_scalable or name.is_segment:
         check_enabled(connection.node)
         return commands.partitions(asked.request_id, 0)
-    async with connection.node.one_lookup():
-        look = partial(connection.node.topics.partitions, name, create=asked.metadata_auto_creation_enabled)
-        partitions = await connection.creations.paced(look)
-    return commands.partitions(asked.request_id, partitions)
+
+    async def look(charge: Charge) -> int:
+        async with connection.node.one_lookup():  # not while the request waits for its turn to create the topic
+            create = asked.metadata_auto_creation_enabled
+            return await connection.node.topics.partitions(name, create=create, charge=charge)
+
+    return commands.partitions(asked.request_id, await connection.creations.paced(look))
 
 
 def _partitions_failed(request_id: int) -> Fail:
