@@ -19,6 +19,8 @@ CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
 NAME_BYTES_MAX = 4 * (limits.NAME_BYTES_MAX + limits.NAME_SUFFIX_BYTES_MAX)  # one wide character makes all of them wide
 METADATA_CACHES = 12  # one for each kind of record
 GAP_BYTES = 64  # an interval of acknowledged entries: one or two numbers, and their places in two lists
+EARLY_ACK_BYTES = 250  # a position and its list of words
+WORD_BYTES = 40  # a number of 64 bits and its place in a list
 COUNT_BYTES = 96  # the redelivery count of an entry: two numbers and their place
 DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 
@@ -79,6 +81,10 @@ def of_subscription() -> tuple[Account, ...]:
         Account("gaps between acknowledgements", limits.CURSOR_GAPS_MAX * GAP_BYTES),
         Account("batches acknowledged in part", limits.CURSOR_BATCHES_BYTES_MAX),
         Account("counts of redeliveries", limits.CURSOR_COUNTS_MAX * COUNT_BYTES),
+        Account(
+            "acknowledgements of a segment that is read early",
+            limits.EARLY_ACKS_MAX * EARLY_ACK_BYTES + limits.EARLY_ACK_WORDS_MAX * WORD_BYTES,
+        ),
     )
 
 

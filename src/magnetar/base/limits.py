@@ -72,8 +72,11 @@ TAIL_CACHE_BYTES_MAX = (
 )  # newest runs of all topics of a broker together: consumers at the tail read no files
 TAIL_UNREAD_RUNS_MAX = 16  # of a topic without readers so far: their memory stays in the processor's caches
 CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before a warning
-CURSOR_GAPS_MAX = 500_000  # of one subscription, 64 bytes each: a snapshot of them is encoded in 90 ms
-CURSOR_BATCHES_BYTES_MAX = 16 * 1024 * 1024  # of batches acknowledged in part: 50,000 of 1,000 messages; 30 ms
+# Of one subscription, 64 bytes each. Consumers cannot cause more under the default limits: each gap has an entry that
+# is delayed (1,000,000) or unacknowledged (200,000). A refused acknowledgement stays unacknowledged and counts towards
+# the caps on those, so correct consumers must not reach this bound.
+CURSOR_GAPS_MAX = 1_500_000
+CURSOR_BATCHES_BYTES_MAX = 64 * 1024 * 1024  # of batches acknowledged in part: 200,000 of 1,000 messages
 CURSOR_COUNTS_MAX = 200_000  # entries whose redeliveries are counted, 96 bytes each: as many as may be unacknowledged
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
@@ -351,7 +354,8 @@ DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits t
 READ_AHEAD_WAIT_S = 0.1  # what is acknowledged sooner than that is not read ahead of: the children come by themselves
 READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
 EARLY_ACKS_WAIT_S = 5.0  # a close waits this long until acknowledgements of what was read early are on disk
-EARLY_ACKS_MAX = 100_000  # acknowledged one by one in a segment that is read early; what is beyond comes again
+EARLY_ACKS_MAX = 100_000  # single acknowledgements in a segment that is read early; messages beyond are delivered again
+EARLY_ACK_WORDS_MAX = 500_000  # 64 messages each: of batches acknowledged in part there, 40 bytes a word in memory
 SWEEP_S = 30.0  # between checks of all scalable topics for a reshape or deletion without a leader (H-B5)
 TOMBSTONE_S = 7 * 86_400.0  # a deleted scalable topic's counters stay so long: nothing of its first life lives longer
 POKE_S = 2.0  # after this time, a broker that serves a watch takes over an intent without a leader

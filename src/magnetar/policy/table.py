@@ -507,7 +507,7 @@ _STORING = [
         "managedLedgerMaxUnackedRangesToPersist",
         POSITIVE,
         200000,
-        "Number of unacknowledged ranges of a cursor that are stored. The broker stores all that it keeps: 500,000.",
+        "Number of unacknowledged ranges of a cursor that are stored. The broker stores all that it keeps: 1,500,000.",
         honoured=False,
     ),
     _key(

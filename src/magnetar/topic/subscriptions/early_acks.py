@@ -3,8 +3,8 @@
 The cursor does not see them. If an ancestor has to be delivered again they are dropped, and the segment is delivered
 again from the cursor, behind its ancestors. When all ancestors are done they are applied, also if the consumer has
 left by then; a close waits for that. A consumer that comes before continues behind them.
-Remembers one position, and up to EARLY_ACKS_MAX entries that were acknowledged one by one; what is
-beyond is not remembered, and is delivered again to the next consumer.
+Keeps one position, up to EARLY_ACKS_MAX single entries and up to EARLY_ACK_WORDS_MAX words of their
+batches. An acknowledgement beyond is not kept: its message is delivered again to the next consumer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from magnetar.base.ids import BEFORE_ALL, Position
-from magnetar.base.limits import EARLY_ACKS_MAX
+from magnetar.base.limits import EARLY_ACK_WORDS_MAX, EARLY_ACKS_MAX
 
 if TYPE_CHECKING:
     from magnetar.topic.subscriptions.subscription import Subscription
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 class EarlyAcks:
     """`seeks`: how often the subscription had been moved when the consumer attached."""
 
-    __slots__ = ("_each", "_until", "over", "seeks")
+    __slots__ = ("_each", "_until", "_words", "over", "seeks")
 
     def __init__(self, seeks: int) -> None:
         self.seeks = seeks
         self.over = asyncio.Event()  # applied or dropped
         self._until: tuple[Position, list[int] | None] | None = None
         self._each: dict[Position, list[int] | None] = {}  # words: set bits stay unacknowledged
+        self._words = 0  # of all entries in `_each`
 
     @property
     def mark(self) -> Position:
@@ -56,8 +57,10 @@ class EarlyAcks:
             if position in self._each:
                 both = None if before is None or words is None else _common(before, words)
                 self._each[position] = both
-            elif len(self._each) < EARLY_ACKS_MAX:
+                self._words += len(both or ()) - len(before or ())
+            elif len(self._each) < EARLY_ACKS_MAX and self._words + len(words or ()) <= EARLY_ACK_WORDS_MAX:
                 self._each[position] = words
+                self._words += len(words or ())
 
     def add_until(self, position: Position, words: list[int] | None) -> None:
         if self._until is not None:
@@ -69,6 +72,7 @@ class EarlyAcks:
         self._until = position, words
         if self._each:
             self._each = {one: words for one, words in self._each.items() if one >= position}
+            self._words = sum(len(words or ()) for words in self._each.values())
 
     def apply(self, subscription: Subscription) -> None:
         """As if they came now."""

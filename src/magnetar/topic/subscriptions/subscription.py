@@ -131,7 +131,7 @@ class Subscription:
     def begin(self, admitted: Admitted | None) -> None:
         """For who has attached, and was sent nothing yet: what the reader before acknowledged of a segment stays, and
         counts now if nothing comes before the segment any more (H-F20)."""
-        kept = self.early
+        kept, had = self.early, self.early is not None
         if kept is not None and (admitted is None or kept.seeks != admitted.seeks):
             kept = None
             self.drop_early()
@@ -139,8 +139,8 @@ class Subscription:
             self.early = kept or EarlyAcks(admitted.seeks)
         else:
             self._apply_early()
-        if kept is not None:
-            self.dispatcher.rewind()
+        if had:
+            self.dispatcher.rewind()  # `attach` began behind the kept acknowledgements, which may be dropped now
 
     def answered(self, consumer: Consumer) -> None:
         """Its client has the answer to SUBSCRIBE: messages may flow."""
@@ -181,12 +181,13 @@ class Subscription:
         A batch is taken to be as long as its words: a client that says nothing, or less, about its size loses nothing
         by it.
         """
-        if self.early is not None and consumer is not None:
-            self.early.add([(position, words) for position, words in acks if position <= self.topic.managed.last])
-            return
         last = self.topic.managed.last
-        refused = self.cursor.refused
         by_index = self.topic.settings.batch_index_acks
+        if self.early is not None and consumer is not None:
+            words_max = ACK_SET_WORDS_MAX if by_index else 0
+            self.early.add([ack for ack in acks if ack[0] <= last and len(ack[1] or ()) <= words_max])
+            return
+        refused = self.cursor.refused
         whole: list[Position] = []
         lowered = False
         for position, words in acks:
@@ -271,6 +272,7 @@ class Subscription:
         """The next delivered entry is this one, or the first existing one behind it. Durable when it returns."""
         if self.topic.subscriptions.get(self.name) is not self:
             raise SubscriptionNotFound(f"subscription {self.name} was deleted")
+        self.admissions += 1  # a consumer that was admitted before the seek is admitted again
         managed = self.topic.managed
         target = managed.next_valid(max(position, managed.first))
         self.kept_for_seek = True

@@ -6,9 +6,13 @@ import asyncio
 
 import pytest
 
-from magnetar.base.ids import Position
-from magnetar.base.limits import EARLY_ACKS_MAX
+from magnetar.base.ids import BEFORE_ALL, Position
+from magnetar.base.limits import EARLY_ACK_WORDS_MAX, EARLY_ACKS_MAX
+from magnetar.topic.producers.admission import Admission, Admitted
 from magnetar.topic.subscriptions.early_acks import EarlyAcks
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE
+from tests.unit.topic.world import Out, World, settle, subscription_of
 
 
 class Heard:
@@ -92,3 +96,51 @@ async def test_close_waits_until_acknowledgements_are_applied_or_dropped():
     await early.settled(0)
     applied(early)
     await early.settled(60)
+
+
+def test_words_beyond_the_bound_are_not_kept():
+    early = EarlyAcks(0)
+    half = [1] * (EARLY_ACK_WORDS_MAX // 2)
+    early.add([(pos(0), half), (pos(1), half), (pos(2), [1]), (pos(3), None)])
+    assert applied(early).each.keys() == {pos(0), pos(1), pos(3)}
+    early.add_until(pos(1), None)
+    early.add([(pos(4), half)])
+    assert applied(early).each.keys() == {pos(1), pos(3), pos(4)}
+
+
+async def test_dropped_acknowledgements_are_delivered_again_to_the_next_consumer(world: World) -> None:
+    topic = await world.topic()
+    seeks = 5
+
+    async def admit(asked: Subscribe) -> Admitted:
+        return Admitted(seeks, early=True)
+
+    topic.admission = Admission(consume=admit)
+    positions = await world.publish(topic, "a", "b", "c")
+    first, out = await world.consumer(topic, Out(1), kind=EXCLUSIVE, permits=10), Out(2)
+    subscription_of(topic).ack_to(first, positions[2], None)
+    topic.subscriptions.remove([first])
+    seeks = 6  # the subscription was moved before the acknowledgements counted
+    await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+    await settle()
+    assert out.texts == ["a", "b", "c"]
+
+
+async def test_consumer_admitted_before_a_seek_is_admitted_again(world: World) -> None:
+    topic = await world.topic()
+    await world.publish(topic, "a")
+    stale = await world.consumer(topic, Out(1), kind=EXCLUSIVE)
+    asked = 0
+
+    async def admit(_: Subscribe) -> Admitted:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await subscription_of(topic).seek(BEFORE_ALL)
+        return Admitted(asked, early=True)
+
+    topic.admission = Admission(consume=admit)
+    topic.subscriptions.remove([stale])
+    await world.consumer(topic, Out(2), kind=EXCLUSIVE)
+    early = subscription_of(topic).early
+    assert (asked, early is not None and early.seeks) == (2, 2)
