@@ -250,11 +250,14 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case assign.StorePlan(plan=plan):
-                    known = event.latched if isinstance(event, assign.InputsChanged) else None
+                    latched = self._kept.one.latched
+                    known = event.latched if isinstance(event, assign.InputsChanged) else frozenset(latched)
                     await self._kept.store(partial(_planned_over, plan=plan, known=known))
                     if self._kept.one.plan != plan:  # a seek has ended since: the plan is made once more
                         self._assign = before
                         await self._reassign()
+                        if not isinstance(event, assign.InputsChanged):
+                            await self._planned(event)  # the event may still apply to the new plan
                         return
                 case assign.PushAssignment(consumer=consumer):
                     self._push(consumer)
@@ -407,6 +410,6 @@ class Coordinator:
             self._term.spawn(guarded())
 
 
-def _planned_over(one: Subscription, plan: Plan, known: frozenset[SegmentId] | None) -> Subscription:
+def _planned_over(one: Subscription, plan: Plan, known: frozenset[SegmentId]) -> Subscription:
     """A plan that was made for other latches than the stored ones is not stored: it would assign a latched segment."""
-    return replace(one, plan=plan) if known is None or known == frozenset(one.latched) else one
+    return replace(one, plan=plan) if known == frozenset(one.latched) else one
