@@ -7,7 +7,8 @@ convenience that may be missing or wrong. It decides nothing: the loop says what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from magnetar.base.errors import Corrupt, MagnetarError, NotFound, StorageFailed, StorageFull
@@ -130,12 +131,9 @@ class JournalFiles:
 
     def _copied(self, file: File, segment: Segment) -> File:
         name = self._path(log_name(segment.sequence))
-        copy = self._files.open(name + TEMPORARY, create=True)
-        copy.truncate(0)
-        for at in range(0, segment.end, WINDOW_BYTES):
-            copy.pwritev([file.pread(min(WINDOW_BYTES, segment.end - at), at)], at)
-        copy.datasync()
-        copy.close()
+        with self._temporary(name) as copy:
+            for at in range(0, segment.end, WINDOW_BYTES):
+                copy.pwritev([file.pread(min(WINDOW_BYTES, segment.end - at), at)], at)
         self._open.pop(segment.sequence).close()
         self._files.rename(name + TEMPORARY, name)
         self._files.sync_dir(self.directory)
@@ -206,12 +204,24 @@ class JournalFiles:
 
     def write_sidecar(self, segment: Segment, records: SegmentRecords) -> None:
         path = self._path(sidecar_name(segment.sequence))
-        file = self._files.open(path + TEMPORARY, create=True)
-        file.truncate(0)
-        file.pwritev([encode_sidecar(segment, records)], 0)
-        file.datasync()
-        file.close()
+        with self._temporary(path) as file:
+            file.pwritev([encode_sidecar(segment, records)], 0)
         self._files.rename(path + TEMPORARY, path)
+
+    @contextmanager
+    def _temporary(self, path: str) -> Iterator[File]:
+        """A new file that will take the name `path`; durable at the end. On a full disk it is removed: it would take
+        space from the next start."""
+        file = self._files.open(path + TEMPORARY, create=True)
+        try:
+            file.truncate(0)
+            yield file
+            file.datasync()
+        except StorageFull:
+            file.close()
+            self._files.remove(path + TEMPORARY)
+            raise
+        file.close()
 
     # Reading and letting go
 

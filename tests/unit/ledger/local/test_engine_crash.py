@@ -215,3 +215,20 @@ async def test_a_full_disk_anywhere_stops_the_engine_and_loses_nothing() -> None
             for ledger in await again.list({}):
                 assert (await again.info(ledger)).last_entry == seen.acked[ledger] - 1
         await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)
+
+
+async def test_recovery_without_space_leaves_no_copy_behind() -> None:
+    refused = 0
+    for call in range(10, CALLS, 7):
+        files = SimulatedFiles(call, crash_at=call)
+        seen, metadata = await crashed_load(files)
+        files = files.crash()
+        files.full_after = files.used() + 100
+        try:
+            engine = await start(files, metadata)
+        except StorageFull:
+            refused += 1
+            assert not [path for path in files._names if path.endswith(".tmp")]
+            engine = await start(_killed(files), metadata.reopen())
+        await check(engine, seen)
+    assert refused
