@@ -34,7 +34,7 @@ MEANINGS: dict[str, str] = {
     "properties": "Properties of the consumer, shown in the statistics of the subscription.",
     "subscription_properties": "Properties of a new subscription, stored with it.",
     "durable": "Keep the position when no consumer is attached.",
-    "read_compacted": "Read only the newest message of each key from a compacted topic.",
+    "read_compacted": "Read only the newest message of each key from a compacted topic. No topic is compacted yet.",
     "replicated": "Mark the subscription as replicated between clusters.",
     "key_shared": "How a `KEY_SHARED` subscription distributes the keys.",
     "queue_messages": "Messages that are requested ahead of the application. 0: one for each pending `receive`.",

@@ -178,7 +178,7 @@ def consume(
     start
         Start position of a new subscription.
     wait
-        Seconds without a message after which the command ends.
+        Seconds without a message after which the command ends. Default: no limit.
     ack
         Acknowledge received messages.
 

@@ -41,12 +41,14 @@ class Subject:
 
 def instead(subject: Subject, names: list[str]) -> str:
     """The next command for the similar `names`. If a plain topic exists where a scalable one was requested, the command
-    that migrates it.
+    that shows its subscription, or the one that migrates it.
     """
     found = names[0]
     if subject.topic and topic_name(subject.topic).is_scalable:
         twin = topic_name(found)
         if not twin.is_scalable and twin.scalable == topic_name(subject.topic):
+            if subject.subscription:
+                return f"magnetar subscription show {found} {subject.subscription}, for this plain topic"
             return f"magnetar topic migrate {found} --dry-run, to convert this plain topic to a scalable one"
     return f"the same command with {found}"
 

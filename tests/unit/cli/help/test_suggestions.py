@@ -30,3 +30,8 @@ def test_a_plain_topic_that_is_asked_for_as_a_scalable_one_is_not_what_to_try_ag
     wanted: str | None, found: str, run: str
 ) -> None:
     assert instead(Subject(topic=wanted), [found]).startswith(run)
+
+
+def test_subscription_of_a_plain_topic_is_shown_instead_of_migrated() -> None:
+    subject = Subject(topic="topic://public/default/orders", subscription="billing")
+    assert instead(subject, ["orders"]).startswith("magnetar subscription show orders billing")
