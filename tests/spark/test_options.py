@@ -32,7 +32,7 @@ def numbers(rows: Any) -> list[int]:
     ("options", "said"),
     [
         ({"maxMessagePerTrigger": "5"}, "did you mean maxMessagesPerTrigger?"),
-        ({"keyOrder": "strict"}, "option keyOrder: it is chain or barrier or relaxed"),
+        ({"keyOrder": "strict"}, "option keyOrder: it must be chain or barrier or relaxed"),
         ({"startingOffsets": "yesterday"}, "option startingOffsets"),
         ({"startingOffsets": '{"v":9}'}, "a newer version of magnetar wrote the offset"),
         ({"endingOffsets": "latest"}, "option endingOffsets has no effect on a stream"),
@@ -102,7 +102,7 @@ def test_a_schema_with_a_wrong_type_says_which(spark: SparkSession, topic: Topic
     from pyspark.errors import PySparkException
 
     reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
-    with pytest.raises(PySparkException, match="column key is binary, not string"):
+    with pytest.raises(PySparkException, match="column key must be binary, not string"):
         patiently(lambda: reader.schema("key string").load().collect())
 
 

@@ -136,7 +136,7 @@ def test_foreach_batch_with_a_version_writes_each_batch_once_however_often_it_ru
         ("'v' AS value", {"deliverry": "exactly-once"}, "did you mean delivery"),
         ("'v' AS value", {"txnAppId": "job"}, "option txnVersion is missing"),
         ("'v' AS value", {"sinkId": "mine"}, "option sinkId is only for writeStream"),
-        ("'v' AS value", {"startingOffsets": "latest"}, "is one of the source"),
+        ("'v' AS value", {"startingOffsets": "latest"}, "belongs to the source"),
         ("'v' AS value", {"topic": "persistent://x"}, "option topic"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_row_larger_than_a_message_may_be_is_named_with_its_size_and_what_to_d
     large = pa.record_batch([pa.array(["k", "k"]), pa.array([b"v", bytes(6_000_000)])], names=["key", "value"])
     task = WriteTask(asked, ["key", "value"], f"large-{delivery}", 1, 3)
     with pytest.raises(
-        LimitExceeded, match=r"row 101 of partition 3, .* has 6000001 bytes .* take 5242880 in all: put"
+        LimitExceeded, match=r"row 101 of partition 3 .* has 6000001 bytes .* accept 5242880 in total: make"
     ):
         task.write(iter([small, small.slice(0, 0), small, large]))
 

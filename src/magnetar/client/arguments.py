@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from numbers import Integral
 from re import Pattern
 from typing import TypeGuard
@@ -73,6 +74,18 @@ def check_number(given: object, what: str) -> None:
 def check_call(given: object, what: str) -> None:
     if given is not None and not callable(given):
         raise Misuse(f"{what} must be a function or None", given=_shown(given))
+
+
+def unknown_option(what: str, name: str, known: Iterable[str], meant: str = "") -> Misuse:
+    """The error for an option that does not exist, with a similar one or the one that is `meant`."""
+    near = [meant] if meant else get_close_matches(name, known, 1)
+    return Misuse(f"{what} has no option {name}" + (f": did you mean {near[0]}?" if near else ""))
+
+
+def check_schema(given: object) -> None:
+    if isinstance(given, type) or not callable(getattr(given, "info", None)):
+        name = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise Misuse(f"schema must be a schema, for example magnetar.Json({name})", given=_shown(given))
 
 
 def is_number(given: object) -> TypeGuard[int]:

@@ -13,7 +13,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.base.names import topic_name
 from magnetar.base.public import public
-from magnetar.client.arguments import check_call, check_topic, check_topics
+from magnetar.client.arguments import check_call, check_schema, check_topic, check_topics
 from magnetar.client.awaitable import Creation, creation
 from magnetar.client.connection.address import without_password
 from magnetar.client.consumer.config import InitialPosition, Topics
@@ -91,6 +91,7 @@ class Client(ReadClient):
         """A producer, attached to its broker (to the broker of every partition). It sends bytes unless a schema is
         given."""
         self._check()
+        check_schema(schema)
         check_topic(topic)
         start = self.runtime.rng("client.router").randrange(1 << 31)
         router = Router(options.get("routing", "round_robin"), options.get("hashing", "java"), start)
@@ -148,6 +149,7 @@ class Client(ReadClient):
     ) -> Consumer[Any]:
         """A consumer of one topic, of several topics, or of all topics that match a compiled pattern."""
         self._check()
+        check_schema(schema)
         check_topics(topics)
         check_call(listener, "listener")
         check_call(on_active, "on_active")
@@ -187,6 +189,7 @@ class Client(ReadClient):
         one subscription share its segments. With a `Namespace` it reads all scalable topics, present and future.
         """
         self._check()
+        check_schema(schema)
         asked = streaming_of(topic, subscription, options)
         return await self._started(stream_of(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
@@ -210,6 +213,7 @@ class Client(ReadClient):
         and future.
         """
         self._check()
+        check_schema(schema)
         asked = queueing_of(topic, subscription, options)
         return await self._started(
             queue_of(self.lookup, topic, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
@@ -256,6 +260,7 @@ class Client(ReadClient):
         `group` share the segments and one checkpoint, which brokers store; `start` applies only to a new group.
         """
         self._check()
+        check_schema(schema)
         check_call(on_gap, "on_gap")
         asked, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))
         grouped, forget = group is not None, self._forget
@@ -287,6 +292,7 @@ class Client(ReadClient):
     ) -> Reader[Any]:
         """A reader that starts after `start`, or at `start` itself with `start_inclusive`."""
         self._check()
+        check_schema(schema)
         check_topics(topic)
         asked = reading_of(start, options, self._unique())
         return await self._started(Reader(self.lookup, topic, asked, schema=schema, closed=self._forget))
@@ -305,6 +311,7 @@ class Client(ReadClient):
     ) -> TableView[Any]:
         """The newest value of every key: complete when this call returns, then kept up to date."""
         self._check()
+        check_schema(schema)
         check_topic(topic)
         options = ReaderOptions(read_compacted=topic_name(topic).is_persistent)
         if subscription:

@@ -6,7 +6,6 @@ for the asyncio and the blocking client. The modules that use an option document
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from numbers import Real
 from typing import Any, TypedDict
@@ -14,7 +13,7 @@ from typing import Any, TypedDict
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import CLIENT_SEND_S
 from magnetar.base.names import Domain, topic_name
-from magnetar.client.arguments import SHOWN_CHARS_MAX, check_topic, is_number
+from magnetar.client.arguments import SHOWN_CHARS_MAX, check_topic, is_number, unknown_option
 from magnetar.client.consumer.ack.nacks import NackBackoff
 from magnetar.client.consumer.config import (
     ConsumerConfig,
@@ -187,8 +186,7 @@ def check_options(options: Mapping[str, object], table: type, what: str) -> None
     """
     for name, value in options.items():
         if name not in table.__annotations__:
-            near = get_close_matches(name, table.__annotations__, 1)
-            raise Misuse(f"{what} has no option {name}" + (f": did you mean {near[0]}?" if near else ""))
+            raise unknown_option(what, name, table.__annotations__)
         members = _MEMBERS.get(name)
         if members is not None and not isinstance(value, members):
             choices = ", ".join(str(member) for member in members)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
+from magnetar.client.arguments import SHOWN_CHARS_MAX, is_number
 from magnetar.wire.ids import MessageId
 from magnetar.wire.send_frames import Extras, single_extras
 
@@ -118,19 +119,23 @@ def fields_of(
         if not isinstance(ordering_key, bytes | bytearray | memoryview):
             raise Misuse(f"ordering_key must be bytes, got {type(ordering_key).__name__}")
         fields.ordering_key = bytes(ordering_key)
-    if properties:
-        fields.properties = _checked(properties)
+    if properties is not None:
+        fields.properties = _checked(properties) or None
     fields.event_time = _number(event_time_ms, "event_time_ms")
     fields.deliver_at = _number(deliver_at_ms, "deliver_at_ms")
     if sequence_id is not None:
         fields.sequence = _number(sequence_id, "sequence_id")
     if replicate_to is not None:
+        if isinstance(replicate_to, str):
+            raise Misuse("replicate_to must be a list of clusters", given=replicate_to)
         fields.replicate_to = [cluster.encode() for cluster in replicate_to] or LOCAL_ONLY
     fields.null_value = null_value
     return fields
 
 
 def _checked(properties: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(properties, Mapping):
+        raise Misuse("properties must map text to text", given=repr(properties)[:SHOWN_CHARS_MAX])
     for name, text in properties.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise Misuse("properties must map text to text", name=name, value=text)
@@ -140,6 +145,10 @@ def _checked(properties: Mapping[Any, Any]) -> dict[str, str]:
 def _number(value: int | None, name: str) -> int:
     if value is None:
         return 0
+    if not is_number(value):
+        hint = f": use int({name})" if isinstance(value, float) else ""
+        raise Misuse(f"{name} must be a whole number, got {type(value).__name__}{hint}", value=value)
+    value = int(value)
     if not 0 <= value < _UINT64:
         raise Misuse(f"{name} must be within 0 and 2**64 - 1", value=value)
     return value

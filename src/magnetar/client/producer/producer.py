@@ -18,6 +18,7 @@ from magnetar.base.errors import Busy, MagnetarError, Misuse
 from magnetar.base.limits import CLIENT_PARTITIONS_S
 from magnetar.base.names import topic_name
 from magnetar.base.public import public
+from magnetar.client.arguments import unknown_option
 from magnetar.client.connection.backoff import persist
 from magnetar.client.connection.lookup import Lookup
 from magnetar.client.producer.config import Counters, ProducerConfig
@@ -74,6 +75,16 @@ class MessageOptions(TypedDict, total=False):
     deliver_after_s: float | None
     sequence_id: int | None
     replicate_to: Sequence[str] | None
+
+
+# Names of the stock Python client for the same options.
+_STOCK_OPTIONS = {
+    "partition_key": "key",
+    "event_timestamp": "event_time_ms",
+    "deliver_at": "deliver_at_ms",
+    "deliver_after": "deliver_after_s",
+    "replication_clusters": "replicate_to",
+}
 
 
 @public("magnetar.aio")
@@ -306,11 +317,15 @@ class Producer(Generic[T]):
         await self._budget.wait(size)
 
     def _fields(self, options: MessageOptions, *, null_value: bool) -> MessageFields:
+        for name in options.keys() - MessageOptions.__annotations__.keys():
+            raise unknown_option("a message", name, MessageOptions.__annotations__, _STOCK_OPTIONS.get(name, ""))
         deliver_at_ms = options.get("deliver_at_ms")
         deliver_after_s = options.get("deliver_after_s")
         if deliver_after_s is not None:
             if deliver_at_ms is not None:
                 raise Misuse("only one of deliver_at_ms and deliver_after_s may be given")
+            if not isinstance(deliver_after_s, int | float):
+                raise Misuse(f"deliver_after_s must be a number of seconds, got {type(deliver_after_s).__name__}")
             deliver_at_ms = self._runtime.wall() + round(deliver_after_s * 1000)
         return fields_of(
             key=options.get("key"),

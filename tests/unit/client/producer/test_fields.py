@@ -49,3 +49,23 @@ def test_key_that_is_no_text_is_refused_with_a_sentence() -> None:
         fields_of(key=1, null_value=False, **NOTHING)  # type: ignore[arg-type]
     with pytest.raises(Misuse, match="ordering_key must be bytes, got str"):
         fields_of(key=None, null_value=False, **{**NOTHING, "ordering_key": "k"})
+
+
+@pytest.mark.parametrize("name", ["event_time_ms", "deliver_at_ms", "sequence_id"])
+@pytest.mark.parametrize("value", [1.5, "1", True])
+def test_number_of_another_type_is_refused_before_the_message_is_queued(name: str, value: Any) -> None:
+    with pytest.raises(Misuse, match=f"{name} must be a whole number, got {type(value).__name__}"):
+        fields_of(key=None, null_value=False, **{**NOTHING, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("properties", "a", "properties must map text to text"),
+        ("properties", ["a"], "properties must map text to text"),
+        ("replicate_to", "a", "replicate_to must be a list of clusters"),
+    ],
+)
+def test_field_of_another_type_is_refused(name: str, value: Any, words: str) -> None:
+    with pytest.raises(Misuse, match=words):
+        fields_of(key=None, null_value=False, **{**NOTHING, name: value})

@@ -76,7 +76,16 @@ async def test_a_delay_counts_from_now() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"properties": {"a": 1}}, {"sequence_id": -1}, {"event_time_ms": 2**64}, {"deliver_at_ms": -5}]
+    "wrong",
+    [
+        {"properties": {"a": 1}},
+        {"sequence_id": -1},
+        {"event_time_ms": 2**64},
+        {"event_time_ms": 1.5},
+        {"deliver_at_ms": -5},
+        {"deliver_after_s": "1"},
+        {"partition_key": "5"},
+    ],
 )
 async def test_what_cannot_be_said_is_misuse_before_anything_is_sent(wrong) -> None:
     async with a_client() as (broker, client):
@@ -87,6 +96,26 @@ async def test_what_cannot_be_said_is_misuse_before_anything_is_sent(wrong) -> N
             await producer.send("text")  # type: ignore[arg-type]
         assert client.budget.messages == 0
         assert broker.sent == []
+        await producer.send(b"right")
+        assert len(broker.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("partition_key", "key"), ("keys", "key"), ("event_timestamp", "event_time_ms")]
+)
+async def test_unknown_option_of_a_message_names_the_right_one(name: str, meant: str) -> None:
+    async with a_client() as (_, client):
+        producer = await client.create_producer("t")
+        with pytest.raises(Misuse, match=f"a message has no option {name}: did you mean {meant}?"):
+            await producer.send(b"x", **{name: "1"})
+
+
+async def test_class_in_place_of_a_schema_is_refused_with_the_schema_to_use() -> None:
+    async with a_client() as (_, client):
+        with pytest.raises(Misuse, match=r"schema must be a schema, for example magnetar.Json\(dict\)"):
+            await client.create_producer("t", schema=dict)  # type: ignore[arg-type]
+        with pytest.raises(Misuse, match=r"magnetar.Json\(str\)"):
+            await client.subscribe("t", "s", schema="json")  # type: ignore[arg-type]
 
 
 async def test_senders_wait_for_room_and_are_let_in_by_receipts() -> None:

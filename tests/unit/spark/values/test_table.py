@@ -87,8 +87,8 @@ def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (struct(id=types.IntegerType()), "column id is bigint, not int: cast it after load"),
-        (struct(key=types.StringType()), "column key is binary, not string"),
+        (struct(id=types.IntegerType()), "column id must be bigint, not int: cast it after load"),
+        (struct(key=types.StringType()), "column key must be binary, not string"),
         (struct(price=types.IntegerType()), "unknown column price: the fields of the values are id, at, topic"),
         (struct(value=types.BinaryType()), "unknown column value: the fields of the values are"),
         (struct(), "the schema must have at least one column"),
