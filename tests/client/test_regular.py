@@ -239,3 +239,13 @@ def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
         assert (await stream.receive(WAIT_S)).data == b"after"
 
     run(server, "whole", 0, body)
+
+
+def test_checkpoint_consumer_of_a_missing_plain_topic_fails(server):
+    async def body(plain: Plain) -> None:
+        for group in (None, "readers"):
+            async with asyncio.timeout(10):
+                with pytest.raises(errors.TopicNotFound):
+                    await plain.client.checkpoint_consumer("persistent://public/default/never-created", group=group)
+
+    run(server, "missing", 0, body)

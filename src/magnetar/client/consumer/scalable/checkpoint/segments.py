@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from magnetar.base.errors import Closed, MagnetarError, NotReady, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import END_ASK_S
+from magnetar.base.names import topic_name
 from magnetar.client.connection.connection import Connection
 from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig
@@ -236,6 +237,10 @@ class SegmentReaders(SegmentConsumers):
             if self._sealed(segment):
                 self.handle(SegmentRefused(segment, error))
                 self._reading.missing(segment)
+                return
+            held = self._follow.segments.get(segment)
+            if held is not None and not self._begun.done() and not topic_name(held.grant.topic).is_segment:
+                self._fail(error)  # a plain topic without messages: brokers give it a layout before it exists
                 return
             error = NotReady(str(error))  # listed, and not created yet
         self.handle(SegmentRefused(segment, error))
