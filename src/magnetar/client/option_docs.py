@@ -54,8 +54,8 @@ MEANINGS: dict[str, str] = {
     " `dead_letter` sends the message to the dead-letter topic. `SHARED` and `KEY_SHARED` only.",
     "on_segments": "Called with a `SegmentsChanged` for every change of the segments that the consumer reads, in order,"
     " on the loop: it must not block. Its errors are logged.",
-    "chunked_pending_max": "Number of chunked messages that may be incomplete at the same time; beyond it the oldest is"
-    " dropped.",
+    "chunked_pending_max": "Number of chunked messages that may be incomplete at the same time; the consumer defers "
+    "further ones, and a reader ends with `LimitExceeded`.",
     "chunked_expire_s": "A chunked message is dropped if its next chunk does not arrive within this time.",
     "discard_incomplete_chunks": "Acknowledge the chunks of a dropped message. If false, the broker redelivers them.",
     "discard_encrypted": "Acknowledge encrypted messages, which this client cannot read. If false, they stay"
