@@ -1,4 +1,4 @@
-"""Totals that count every order once: they and the checkpoint that they are of are stored in one transaction.
+"""Totals that count every order once: one transaction stores the totals together with their checkpoint.
 
 magnetar standalone --data data
 python examples/checkpoints.py [pulsar://localhost:6650]
@@ -14,7 +14,7 @@ ORDERS = "topic://public/default/checkpoint-orders"
 
 
 def read(client: magnetar.Client, store: sqlite3.Connection, count: int) -> None:
-    """So many orders more, from where the store says; whoever is killed in between has stored nothing of them."""
+    """Reads `count` orders from the stored checkpoint. A process that is killed before the end stores none of them."""
     found = store.execute("SELECT bytes FROM place").fetchone()
     start = magnetar.Checkpoint.EARLIEST if found is None else found[0]
     with client.checkpoint_consumer(ORDERS, start) as consumer, store:
@@ -35,7 +35,7 @@ def main() -> None:
             for number in range(30):
                 producer.send(b"%d" % number, key=f"customer-{number % 3}")
         read(client, store, 20)
-        read(client, store, 10)  # as after a restart: it goes on where the totals end
+        read(client, store, 10)  # as after a restart: it continues where the totals end
     for customer, amount in store.execute("SELECT customer, amount FROM total ORDER BY customer"):
         print(customer, amount)
     store.close()

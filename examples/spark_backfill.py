@@ -1,10 +1,10 @@
-"""For Spark users: a part of the past is read again by its publish times, and written anew, once.
+"""For Spark users: a backfill reads a range of publish times again and writes the corrected rows exactly once.
 
 magnetar standalone --data data
 magnetar spark run examples/spark_backfill.py [pulsar://localhost:6650] [folder]
 
-A time range is read with counts from the broker's indexes, not by looking through everything. The backfill has a name:
-run it a second time and the topic has its rows once, and the files are the same ones.
+The broker counts the messages of the time range from its indexes, without reading the whole topic. The backfill has a
+name: after a second run the topic still has its rows once, and the files are the same ones.
 """
 
 import json
@@ -38,7 +38,7 @@ def now() -> str:
 
 
 def orders(spark: SparkSession, start: str, end: str) -> DataFrame:
-    """What was published from `start` on and before `end`."""
+    """The orders that were published from `start` on and before `end`."""
     read = (
         spark.read.format("magnetar")
         .option("url", URL)
@@ -59,7 +59,7 @@ def backfill(spark: SparkSession, start: str, end: str) -> None:
         .write.format("magnetar")
         .option("url", URL)
         .option("topic", MENDED)
-        .option("txnAppId", f"backfill {start} {end}")  # who wants to write it again gives it another name
+        .option("txnAppId", f"backfill {start} {end}")  # a new name writes the rows again
         .option("txnVersion", 1)
         .mode("append")
         .save()
@@ -73,7 +73,7 @@ def main() -> None:
     publish(range(50, 80))  # these went wrong
     end = now()
     publish(range(80, 100))
-    for _ in range(2):  # the second time as after a crash whose outcome nobody knows
+    for _ in range(2):  # the second time as after a crash with an unknown outcome
         backfill(spark, start, end)
     files = spark.read.parquet(f"{FOLDER}/mended")
     topic = spark.read.format("magnetar").option("url", URL).option("topic", MENDED).load()

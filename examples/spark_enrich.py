@@ -1,10 +1,10 @@
-"""For Spark users: a stream of orders is joined with what another topic says of their customers, and written on.
+"""For Spark users: a query joins a stream of orders with the customers of another topic and writes the result.
 
 magnetar standalone --data data
 magnetar spark run examples/spark_enrich.py [pulsar://localhost:6650] [folder]
 
-The customers are broadcast, so orders are not shuffled: each customer's are written in the order they were published,
-however the topic is split and merged meanwhile. Exactly once: the query's checkpoint and the broker see to that.
+Spark broadcasts the customers, so it does not shuffle orders: it writes the orders of a customer in publish order, also
+while the topic is split and merged. The query's checkpoint and the broker make this exactly once.
 """
 
 import json
@@ -29,7 +29,7 @@ def publish(topic: str, rows: list[tuple[str, str]]) -> None:
 
 
 def customers(spark: SparkSession) -> DataFrame:
-    """What was said last of each: `__order` compares as the messages of a key follow each other."""
+    """The newest name of each customer: `__order` has the order of the messages of a key."""
     said = spark.read.format("magnetar").option("url", URL).option("topic", CUSTOMERS)
     rows = said.option("columns", "key,value,__order").load()
     return rows.groupBy("key").agg(max_by(col("value").cast("string"), "__order").alias("name"))

@@ -1,10 +1,10 @@
-"""For Spark users: orders of a topic become running totals of each customer, in another topic and in Parquet.
+"""For Spark users: a query computes running totals of each customer into another topic and into Parquet.
 
 magnetar standalone --data data
 magnetar spark run examples/spark_orders.py [pulsar://localhost:6650] [folder]
 
-The totals are Spark's state, kept in the checkpoint: run it again, and it goes on. A batch that is run again, after a
-crash, is in the topic once (its number is told as `txnVersion`) and takes the place of its own files.
+The totals are Spark's state in the checkpoint: the next run continues from it. A batch that runs again after a crash is
+in the topic once (`txnVersion` is its number) and replaces its own files.
 """
 
 import json
@@ -34,7 +34,7 @@ def totals(spark: SparkSession) -> DataFrame:
         spark.readStream.format("magnetar")
         .option("url", URL)
         .option("topic", ORDERS)
-        .option("subscription", "totals")  # the broker keeps what this query has not read
+        .option("subscription", "totals")  # the broker keeps messages that this query has not read
         .option("startingOffsets", "earliest")
         .load()
     )
@@ -43,7 +43,7 @@ def totals(spark: SparkSession) -> DataFrame:
 
 
 def write(changed: DataFrame, batch: int) -> None:
-    """The totals that a batch has changed."""
+    """Writes the totals that a batch has changed."""
     changed.persist()
     (
         changed.selectExpr("customer AS key", "to_json(struct(*)) AS value")
@@ -60,7 +60,7 @@ def write(changed: DataFrame, batch: int) -> None:
 
 
 def process(spark: SparkSession) -> None:
-    """Everything that is there. Without the trigger it would go on for ever."""
+    """Processes all stored orders. Without the trigger the query would run without end."""
     writer = totals(spark).writeStream.outputMode("update").foreachBatch(write)
     query = writer.option("checkpointLocation", f"{FOLDER}/checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()

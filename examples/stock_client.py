@@ -1,4 +1,4 @@
-"""For Pulsar users: nothing changes but the address. This is the stock client (`pip install pulsar-client`).
+"""For Pulsar users: only the address changes. This is the stock client (`pip install pulsar-client`).
 
 magnetar standalone --data data
 python examples/stock_client.py [pulsar://localhost:6650]

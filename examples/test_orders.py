@@ -1,6 +1,6 @@
 """For test writers: a real broker in your pytest, without containers. Run `pytest examples/test_orders.py`.
 
-The fixtures come with the extra `broker` of the package; every test has a namespace of its own.
+The extra `broker` of the package has the fixtures; every test has its own namespace.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from magnetar.testing import Broker
 
 
 def bill(client: magnetar.Client, topic: str, amounts: list[int]) -> int:
-    """The application under test: it adds up what it finds."""
+    """The application under test: it adds up the amounts of the messages."""
     with client.subscribe(topic, "billing") as consumer, client.create_producer(topic) as producer:
         for amount in amounts:
             producer.send(str(amount).encode())
@@ -48,7 +48,7 @@ def test_it_works_with_asyncio_too(magnetar_broker: Broker) -> None:
 
 @pytest.mark.magnetar(scope="function")
 def test_nothing_is_lost_when_the_broker_dies(magnetar_broker: Broker, magnetar_client: magnetar.Client) -> None:
-    """A broker for this test alone, since it kills it: as `kill -9` does."""
+    """This test has its own broker, since it kills the broker as `kill -9` does."""
     topic = magnetar_broker.topic("orders")
     with magnetar_client.subscribe(topic, "billing") as consumer, magnetar_client.create_producer(topic) as producer:
         producer.send(b"before")
@@ -61,7 +61,7 @@ def test_nothing_is_lost_when_the_broker_dies(magnetar_broker: Broker, magnetar_
 
 @pytest.mark.magnetar(settings={"maxMessageSize": 1000})
 def test_a_message_may_be_too_large(magnetar_broker: Broker, magnetar_client: magnetar.Client) -> None:
-    """A broker for this test alone, with a setting of standalone.conf."""
+    """This test has its own broker, with a setting of standalone.conf."""
     with magnetar_client.create_producer(magnetar_broker.topic("orders")) as producer:
         with pytest.raises(magnetar.errors.LimitExceeded):
             producer.send(bytes(2000))

@@ -1,4 +1,4 @@
-"""Work shared by several: each job is done by one worker, what fails comes again, what fails too often is put aside.
+"""Workers share jobs: one worker does each job, a failed job is redelivered, and one that fails too often is set aside.
 
 magnetar standalone --data data
 python examples/work_queue.py [pulsar://localhost:6650]
@@ -29,7 +29,7 @@ def work(client: magnetar.Client, name: str, done: SimpleQueue[int], over: Event
         while not over.is_set():
             for message in consumer.receive_batch(timeout_s=0.2):
                 number = int(message.data)
-                if number % 10 == 9:  # cannot be done, however often it comes
+                if number % 10 == 9:  # this job fails on every delivery
                     consumer.negative_acknowledge(message)
                 else:
                     consumer.acknowledge(message)
