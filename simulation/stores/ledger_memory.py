@@ -31,6 +31,7 @@ class LedgerFaultRates:
     slow: float = 0.0  # a run takes ...
     slow_s: float = 1.0  # ... up to so long
     late_ack: float = 0.0  # a run that a recovery kept is acknowledged although the recovery has returned (BookKeeper)
+    half_run: float = 0.0  # a recovery, a crash or a lost answer keeps the first entries of one more run (BookKeeper)
     outage_hangs: float = 0.5  # of what meets an outage: it waits for its end; the rest fails
 
     def clear(self) -> None:
@@ -58,6 +59,11 @@ class StoredLedger:
         assert not self.sealed
         self.entries += [bytes(run.entry(index)) for index in range(len(run))]
         self.counts += run.counts
+
+    def land_part(self, run: Run, rng: random.Random) -> None:
+        """The first entries of a run, at least one and not all: bookies store entries, not runs."""
+        if len(run) > 1:
+            self.land(run.slice(0, rng.randrange(1, len(run))))
 
     def seal(self, last_entry: int | None = None) -> None:
         if last_entry is not None:

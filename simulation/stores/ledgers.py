@@ -6,7 +6,8 @@ in flight as the test lets land. `fail_append` kills the writer at its next run.
 away from all handles, `cut_off` from this one. `memory.counts` has how often each fault happened.
 
 As on a quorum of bookies, a run first lands and is then acknowledged, in the order of the ledger, independently of
-other processes. A recovery keeps all landed entries and a random part of those in flight; nothing lands after it.
+other processes. A recovery keeps all landed entries and a random part of those in flight; nothing lands after it. With
+`half_run` it may also keep the first entries of a run whose other entries are lost.
 """
 
 from __future__ import annotations
@@ -255,6 +256,7 @@ class MemoryWriter:
             self.die(NotEnoughNodes("too few bookies can be written to", ledger=self.ledger))
             return
         if memory.chance(fault_rates.lost_dropped, "runs lost"):
+            self._land_part(self._landed, memory)
             self.die(TimedOut("too few bookies answered", ledger=self.ledger))
             return
         self.stored.land(self.pending[self._landed][0])
@@ -300,6 +302,7 @@ class MemoryWriter:
             for run, _ in on_its_way[:keeps]:
                 self.stored.land(run)
                 self._landed += 1
+            self._land_part(self._landed, memory)
             memory.counts["runs kept by a recovery"] += self._landed
             heard = 0 if fault_rates.is_perfect or self.store.away_s else memory.rng.randint(0, self._landed)
             for _ in range(heard):
@@ -315,13 +318,19 @@ class MemoryWriter:
 
     def abandon(self, landed: int) -> None:
         """The process ends: this number of its runs is stored, and no caller gets an answer."""
-        for run, _ in list(self.pending)[self._landed : max(landed, self._landed)]:
-            if not self.stored.sealed and self.dead is None:
+        if not self.stored.sealed and self.dead is None:
+            for run, _ in list(self.pending)[self._landed : landed]:
                 self.stored.land(run)
+            self._land_part(max(landed, self._landed), self.store.memory)
         self.pending.clear()
         self._out.clear()
         self.dead = Closed("the process is gone")
         self.stored.writer = None
+
+    def _land_part(self, index: int, memory: LedgerMemory) -> None:
+        """Perhaps the first entries of this pending run land. The writer ends now: nothing lands behind them."""
+        if index < len(self.pending) and memory.chance(self.store.fault_rates.half_run, "runs cut"):
+            self.stored.land_part(self.pending[index][0], memory.rng)
 
     def die(self, error: MagnetarError) -> None:
         if self.dead is None:

@@ -28,6 +28,7 @@ GONE = "public/gone"  # keeps nothing that all subscriptions have acknowledged
 PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
 OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
+HALF_RUNS = 0.5  # of the worlds with shared stores
 DAY_MINUTES = 24 * 60
 
 
@@ -98,7 +99,15 @@ def host_part(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
 
 def world_config(seed: int) -> WorldConfig:
     streams = RandomStreams(seed)
-    return _scalable(seed, streams) if scalable.is_scalable(streams) else _plain(seed, streams)
+    world = _scalable(seed, streams) if scalable.is_scalable(streams) else _plain(seed, streams)
+    return cutting_runs(world, streams.fork("faults", "half runs")) if world.shared else world
+
+
+def cutting_runs(world: WorldConfig, chance: random.Random) -> WorldConfig:
+    """In half of the worlds with shared stores a recovery may keep the first entries of a run alone, as bookies do."""
+    if chance.random() >= HALF_RUNS:
+        return world
+    return replace(world, ledger_fault_rates={**world.ledger_fault_rates, "half_run": chance.choice((0.3, 0.8))})
 
 
 def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:

@@ -107,6 +107,14 @@ class LocalForgetful:
         pass
 
 
+class SharedWorld(World, Protocol):
+    """An engine that several processes may use at a time."""
+
+    async def other(self) -> LedgerStore:
+        """A second process on the same ledgers, beside the first."""
+        ...
+
+
 class InMemory:
     """The engine that other rooms' tests stand on."""
 
@@ -119,6 +127,9 @@ class InMemory:
 
     async def crash(self) -> MemoryLedgers:
         return await self.start()
+
+    async def other(self) -> MemoryLedgers:
+        return self.ledgers.peer()
 
     async def end(self) -> None:
         pass
@@ -136,12 +147,23 @@ class Slow(InMemory):
         return self.ledgers
 
 
+class HalfRuns(Slow):
+    """A crash or a recovery may keep the first entries of a run alone, as bookies do."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.ledgers.fault_rates.half_run = 0.8
+
+
 WORLDS: dict[str, type[World]] = {
     "local": LocalOnDisk,
     "local-forgetful": LocalForgetful,
     "memory": InMemory,
     "slow": Slow,
+    "half-runs": HalfRuns,
 }
+
+SHARED_WORLDS = [name for name, world in WORLDS.items() if hasattr(world, "other")]  # several processes at a time
 
 Body = Callable[[World, LedgerStore], Awaitable[None]]
 On = Callable[[Body], None]
@@ -155,7 +177,7 @@ def run_on(world: str, directory: Path, body: Body) -> None:
         finally:
             await made.end()
 
-    if world == "slow":
+    if world in ("slow", "half-runs"):
         virtual.run(main())
     else:
         asyncio.run(main())

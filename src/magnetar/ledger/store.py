@@ -2,11 +2,12 @@
 
 A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed permanently.
 An acknowledged entry is never lost; any other may or may not exist after a recovery. `open(recover=True)` fences: when
-it returns, no append of any earlier writer can ever be acknowledged, the ledger is sealed and its last entry fixed.
+it returns, the ledger is sealed and its last entry fixed. From then on an earlier writer can only hear that an entry is
+stored which the recovery kept; nothing that is not in the ledger is ever acknowledged.
 
 Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a
-new ledger and sends them again. An entry that failed with an `Unknown` error may show up after recovery: callers must
-be able to bear it twice.
+new ledger and sends them again. An entry that failed with an `Unknown` or `Fenced` error may show up after recovery:
+callers must be able to bear it twice. A run is not atomic: a recovery may keep its first entries and lose the others.
 """
 
 from __future__ import annotations
