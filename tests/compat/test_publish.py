@@ -6,7 +6,7 @@ import time
 
 import pulsar
 import pytest
-from pulsar import CompressionType, InitialPosition
+from pulsar import CompressionType
 
 from tests.compat.conftest import Connect, Start
 from tests.compat.driving import drain, numbered, position, send, send_all, take, texts
@@ -209,11 +209,12 @@ def test_names_given_by_the_broker_stay_unique_over_its_lives(start: Start, conn
 
 def test_what_was_acknowledged_is_there_after_kill_and_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
+    connect(broker.url).subscribe(topic, "s").close()  # without a subscription, retention may delete the messages
     producer = connect(broker.url).create_producer(topic)
     send_all(producer, numbered(500))
     broker.restart(kill=True)
     send(producer, numbered(5, 500))  # the same producer, after its client found the broker again
-    consumer = connect(broker.url).subscribe(topic, "s", initial_position=InitialPosition.Earliest)
+    consumer = connect(broker.url).subscribe(topic, "s")
     assert texts(take(consumer, 505)) == numbered(505)
 
 
