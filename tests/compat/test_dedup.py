@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pulsar
 import pytest
-from pulsar import InitialPosition
 
 from tests.compat.conftest import Connect, Start
 from tests.compat.driving import nothing, numbered, send, take, texts
@@ -75,11 +74,12 @@ def test_repeated_batches_are_dropped_whole(client: pulsar.Client, deduplicated:
 @pytest.mark.parametrize("interval", [1000, 3], ids=["before the first snapshot", "after snapshots"])
 def test_sequence_ids_survive_a_restart(start: Start, connect: Connect, topic: str, kill: bool, interval: int) -> None:
     broker: Standalone = start(brokerDeduplicationEnabled=True, brokerDeduplicationEntriesInterval=interval)
+    connect(broker.url).subscribe(topic, "s").close()  # without a subscription, retention may delete the messages
     first = connect(broker.url).create_producer(topic, producer_name="p")
     send(first, numbered(20))
     broker.restart(kill=kill)
     client = connect(broker.url)
-    consumer = client.subscribe(topic, "s", initial_position=InitialPosition.Earliest)
+    consumer = client.subscribe(topic, "s")
     first.close()
     second = client.create_producer(topic, producer_name="p")
     assert second.last_sequence_id() == 19
