@@ -148,12 +148,12 @@ def build(noun: str = "") -> cyclopts.App:
         group = cyclopts.App(name=name, help=text)
         if noun in (name, "*"):
             for verb, function in verbs_of(name).items():
-                group.command(function, name=verb, help_epilogue=_epilogue(function.__doc__))
+                group.command(function, name=verb, help=_prose(function), help_epilogue=_epilogue(function.__doc__))
         app.command(group)
     for name, text in SINGLE.items():
         if noun in (name, "*"):
             function = single(name)
-            app.command(function, name=name, help_epilogue=_epilogue(function.__doc__))
+            app.command(function, name=name, help=_prose(function), help_epilogue=_epilogue(function.__doc__))
         else:
             app.command(f"{module_of(name)}:{name}", help=text)
     return app
@@ -184,6 +184,15 @@ def examples(text: str | None) -> list[str]:
     """The commands that a docstring shows."""
     lines = [line.strip() for line in (text or "").splitlines()]
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ magnetar ")]
+
+
+def _prose(function: Callable[..., Any]) -> str:
+    """The paragraphs of a docstring, each on one line: the help breaks lines at the width of the terminal."""
+    import inspect
+    import re
+
+    text = re.split(r"\n(?:Parameters|Examples)\n-+\n", inspect.getdoc(function) or "")[0]
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
 
 
 def _epilogue(text: str | None) -> str:

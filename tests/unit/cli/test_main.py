@@ -108,3 +108,12 @@ def test_missing_library_is_told_with_the_extra(library: str, arguments: list[st
     assert f"the package {library} is missing" in ran.stderr
     assert "run: pip install 'magnetar[cli]'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_help_text_breaks_at_the_width_of_the_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["message", "consume", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "seconds. The exit code is 6 if fewer than COUNT messages arrived." in lines

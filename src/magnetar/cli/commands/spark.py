@@ -34,17 +34,21 @@ def doctor(
     """
     import asyncio
 
+    from magnetar.cli.connect import silence
     from magnetar.spark.environment import Check, examined
     from magnetar.spark.source.reachability import broker_check
 
     async def all_checks() -> list[Check]:
         return [*await examined(os.environ), await broker_check(common.url)]
 
-    found = asyncio.run(all_checks())
-    rows: list[tuple[Cell, ...]] = [(one.check, "yes" if one.ok else "no", one.found, one.do or None) for one in found]
-    document = [{"check": one.check, "ok": one.ok, "found": one.found, "do": one.do} for one in found]
+    silence()
+    results = asyncio.run(all_checks())
+    rows: list[tuple[Cell, ...]] = [
+        (result.check, "yes" if result.ok else "no", result.found, result.do or None) for result in results
+    ]
+    document = [{"check": result.check, "ok": result.ok, "found": result.found, "do": result.do} for result in results]
     common.out.show(document, TableData(("CHECK", "OK", "FOUND", "DO"), rows, optional=frozenset(("DO",))))
-    return Exit.FAILURE if check and not all(one.ok for one in found) else Exit.OK
+    return Exit.FAILURE if check and not all(result.ok for result in results) else Exit.OK
 
 
 def offsets(what: Literal["show"], checkpoint: Path, /, *, common: Common = COMMON) -> None:

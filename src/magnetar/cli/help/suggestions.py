@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError, SubscriptionNotFound
+from magnetar.base.errors import InvalidName, MagnetarError, SubscriptionNotFound
 from magnetar.base.names import TopicName, namespace_name, topic_name
 
 if TYPE_CHECKING:
@@ -43,14 +43,24 @@ def instead(subject: Subject, names: list[str]) -> str:
     """The next command for the similar `names`. If a plain topic exists where a scalable one was requested, the command
     that shows its subscription, or the one that migrates it.
     """
-    found = names[0]
-    if subject.topic and topic_name(subject.topic).is_scalable:
-        twin = topic_name(found)
-        if not twin.is_scalable and twin.scalable == topic_name(subject.topic):
-            if subject.subscription:
-                return f"magnetar subscription show {found} {subject.subscription}, for this plain topic"
-            return f"magnetar topic migrate {found} --dry-run, to convert this plain topic to a scalable one"
-    return f"the same command with {found}"
+    name = names[0]
+    if subject.topic and _is_plain_twin(name, subject.topic):
+        if subject.subscription:
+            return f"magnetar subscription show {name} {subject.subscription}, for this plain topic"
+        return f"magnetar topic migrate {name} --dry-run, to convert this plain topic to a scalable one"
+    return f"the same command with {name}"
+
+
+def _is_plain_twin(name: str, scalable: str) -> bool:
+    """Whether `name` is the plain topic with the name of the `scalable` one. `name` may also be a namespace or a
+    tenant.
+    """
+    topic = topic_name(scalable)
+    try:
+        twin = topic_name(name)
+    except InvalidName:
+        return False  # a namespace: its name has two parts
+    return topic.is_scalable and not twin.is_scalable and twin.scalable == topic
 
 
 def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:

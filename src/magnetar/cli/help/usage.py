@@ -34,6 +34,7 @@ SYNONYMS = {
     "--ttl": ("--message-ttl",),
     "--position": ("--start", "--to"),
 }
+NUMBERS: dict[type | None, str] = {int: "an integer", float: "a number"}
 NEVER_MEANT = frozenset(("--yes", "--force"))  # options that skip a safety check are never suggested
 
 
@@ -49,10 +50,21 @@ def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable
         run = _line(_replaced(tokens, wrong, right))
         tell(f"unknown option {wrong}", why=_usage(place, known), near=[right], run=run, code=CODE)
     else:
-        what = " ".join(str(error).split())
-        if isinstance(error, cyclopts.UnusedCliTokensError):
-            what = f"too many arguments: {shlex.join(error.unused_tokens or [])}"
-        tell(what, why=_usage(place, known), run=help, code=CODE)
+        tell(_problem(error), why=_usage(place, known), run=help, code=CODE)
+
+
+def _problem(error: cyclopts.CycloptsError) -> str:
+    match error:
+        case cyclopts.UnusedCliTokensError():
+            return f"too many arguments: {shlex.join(error.unused_tokens or [])}"
+        case cyclopts.MissingArgumentError(argument=argument) if argument is not None:
+            name = error.keyword or argument.name
+            return f"{name} requires a value" if error.keyword else f"{name} is missing"
+        case cyclopts.CoercionError(token=token, target_type=expected) if token is not None and expected in NUMBERS:
+            name = token.keyword or (error.argument.name if error.argument else "the value")
+            return f"{name} must be {NUMBERS[expected]}, got {token.value!r}"
+        case _:
+            return " ".join(str(error).split())
 
 
 def _tell_command(

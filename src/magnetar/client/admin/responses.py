@@ -13,6 +13,7 @@ import msgspec
 
 from magnetar.base.errors import Busy, ConnectionLost, Corrupt, MagnetarError, Misuse, NotReady, TimedOut
 from magnetar.base.limits import ADMIN_ANSWER_BYTES_MAX
+from magnetar.client.connection.outage import reason
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ def _written(value: object) -> str | list[str]:
 def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> MagnetarError:
     """The error for a missing answer: it depends on how far the request got."""
     facts: dict[str, Any] = {"call": call}
-    words = str(error) or type(error).__name__
+    words = reason(error)
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return NotReady(f"no broker answers at {url}: {words}", **facts)
     if isinstance(error, httpx2.PoolTimeout):

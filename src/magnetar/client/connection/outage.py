@@ -18,10 +18,15 @@ _NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENET
 
 def is_refused(error: OSError) -> bool:
     """Whether every address of the host refused. For a host with several, asyncio joins their errors into one text."""
-    numbers = [int(found) for found in re.findall(r"\[Errno (\d+)\]", str(error))]
+    numbers = [int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))]
     if not numbers and error.errno is not None:
         numbers = [error.errno]
     return errno.ECONNREFUSED in numbers and set(numbers) <= _NO_SUCH_FAMILY | {errno.ECONNREFUSED}
+
+
+def reason(error: Exception) -> str:
+    """The text of an error for users, without the numbers of the operating system."""
+    return re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 
 @dataclass(slots=True)

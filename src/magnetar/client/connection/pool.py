@@ -12,7 +12,7 @@ from magnetar.base.errors import Closed, MagnetarError, NotReady, Unreachable
 from magnetar.base.limits import CLIENT_CLOSE_S, CLIENT_CONNECT_S
 from magnetar.client.connection.address import address
 from magnetar.client.connection.connection import Connection
-from magnetar.client.connection.outage import Outages, is_refused
+from magnetar.client.connection.outage import Outages, is_refused, reason
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 
@@ -111,7 +111,7 @@ class Pool:
             raise error from None
         except OSError as error:
             kind = Unreachable if is_refused(error) and not self.reached else NotReady
-            raise kind(f"cannot connect: {error}", url=url) from None
+            raise kind(f"cannot connect: {reason(error)}", url=url) from None
         except BaseException as error:
             if connection is not None:
                 why = error if isinstance(error, MagnetarError) else Closed("the client is closed")

@@ -23,6 +23,7 @@ def test_near_names_are_found_and_far_ones_are_not(wanted: str, found: list[str]
         ("topic://public/default/ordrs", "orders", "the same command with orders"),
         ("topic://public/default/ordrs", "topic://public/default/orders", "the same command with topic://"),
         ("persistent://public/default/orders", "topic://public/default/orders", "the same command with topic://"),
+        ("topic://public/nope/orders", "public/default", "the same command with public/default"),
         (None, "orders", "the same command with orders"),
     ],
 )

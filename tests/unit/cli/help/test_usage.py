@@ -24,11 +24,11 @@ from magnetar.cli.main import main
         ("topic list --frobnicate", "Unknown option: --frobnicate.", "magnetar topic list --help"),
         ("--outptu json topic list", "unknown option --outptu", "magnetar --output json topic list"),
         ("topic list a b", "too many arguments: b", "magnetar topic list --help"),
-        (
-            "topic create",
-            'Command "topic create" parameter TOPIC requires an argument.',
-            "magnetar topic create --help",
-        ),
+        ("topic create", "TOPIC is missing", "magnetar topic create --help"),
+        ("subscription seek a b", "--to is missing", "magnetar subscription seek --help"),
+        ("subscription seek a b --to", "--to requires a value", "magnetar subscription seek --help"),
+        ("topic split a b", "SEGMENT must be an integer, got 'b'", "magnetar topic split --help"),
+        ("--timeout soon topic list", "--timeout must be a number, got 'soon'", "magnetar topic list --help"),
         ("standalne --port 0", "unknown command 'standalne'", "magnetar standalone --port 0"),
     ],
 )

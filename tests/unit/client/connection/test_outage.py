@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from magnetar.base.limits import CLIENT_OUTAGES_MAX
-from magnetar.client.connection.outage import Outages, is_refused
+from magnetar.client.connection.outage import Outages, is_refused, reason
 
 URL = "pulsar://localhost:6650"
 
@@ -68,3 +68,16 @@ def test_too_many_addresses_forget_the_oldest():
 )
 def test_refusal_of_every_address_is_recognised(error, refused):
     assert is_refused(error) is refused
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed"), "Connect call failed"),
+        (OSError("Multiple exceptions: [Errno 111] failed, [Errno 99] failed"), "Multiple exceptions: failed, failed"),
+        (OSError("[Errno -2] Name or service not known"), "Name or service not known"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_reason_has_no_numbers_of_the_system(error: OSError, text: str) -> None:
+    assert reason(error) == text
