@@ -1,4 +1,4 @@
-"""Writes the generated pages of `docs/` and the word table of completion: `python -m tools.pages`.
+"""Writes the generated pages and the picture of `docs/` and the word table of completion: `python -m tools.pages`.
 
 Only text in the repository changes. The tests of each generator compare the files with what is generated.
 """
@@ -17,6 +17,7 @@ from tools import (
     protocol_reference,
     rest_reference,
     settings_reference,
+    split_picture,
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -27,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "ERRORS.md": error_reference.page,
     "METRICS.md": metrics_reference.page,
     "REST.md": rest_reference.page,
+    "split.svg": split_picture.page,
 }
 
 
