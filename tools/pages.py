@@ -14,6 +14,7 @@ from tools import (
     completion_words,
     error_reference,
     metrics_reference,
+    module_map,
     protocol_reference,
     rest_reference,
     settings_reference,
@@ -27,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "CONFIGURATION.md": settings_reference.page,
     "ERRORS.md": error_reference.page,
     "METRICS.md": metrics_reference.page,
+    "MODULES.md": module_map.page,
     "REST.md": rest_reference.page,
     "split.svg": split_picture.page,
 }
