@@ -1,15 +1,14 @@
 """The file of contexts: parses its text and edits it.
 
-Pure: takes text and returns text. An edit touches only the lines of its change, so comments and fields unknown to this
-version stay. The result is parsed again and must have exactly the intended content; otherwise the change is rejected,
-because a file edited by hand may have a form that cannot be edited by line. An error for an unreadable file names the
-line and the remedy. Such a file is never overwritten.
+Pure: takes text and returns text. tomlkit edits the text, so comments and fields unknown to this version stay. The
+result is parsed again by tomllib and must have exactly the intended content; otherwise the change is rejected. An error
+for an unreadable file names the line and the remedy. Such a file is never overwritten. Reading does not load tomlkit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -108,76 +107,81 @@ def added(text: str, path: str, name: str, fields: Mapping[str, str | float]) ->
     check_name(name)
     if name in read(text, path).all:
         raise AlreadyExists(f"context {name} already exists", file=path)
-    body = "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    expected = _parsed(text, path)
-    expected.setdefault("contexts", {})[name] = dict(fields)
-    return _checked(f"{text}{gap}[contexts.{name}]\n{body}", expected, path)
+
+    def add(contexts: MutableMapping[str, Any]) -> None:
+        contexts[name] = {key: _checked_value(value) for key, value in fields.items()}
+
+    return _with_contexts(text, path, add)
 
 
 def edited(text: str, path: str, name: str, fields: Mapping[str, str | float | None]) -> str:
     """None removes a field."""
     read(text, path).get(name)
-    expected = _parsed(text, path)
-    lines = text.splitlines(keepends=True)
-    for key, value in fields.items():
-        first, last = _table(lines, name, path)
-        place = next((at for at in range(first + 1, last) if _key(lines[at]) == key), None)
-        if value is None:
-            expected["contexts"][name].pop(key, None)
-            if place is not None:
-                del lines[place]
-            continue
-        expected["contexts"][name][key] = value
-        line = f"{key} = {_toml(value)}\n"
-        if place is None:
-            while last > first + 1 and not _key(lines[last - 1]):
-                last -= 1
-            if not lines[last - 1].endswith("\n"):
-                lines[last - 1] += "\n"
-            lines.insert(last, line)
-        else:
-            lines[place] = line
-    return _checked("".join(lines), expected, path)
+
+    def edit(contexts: MutableMapping[str, Any]) -> None:
+        for key, value in fields.items():
+            if value is None:
+                contexts[name].pop(key, None)
+            else:
+                _set(contexts[name], key, _checked_value(value))
+
+    return _with_contexts(text, path, edit)
 
 
 def removed(text: str, path: str, name: str) -> str:
     """Removes the context. If it was the current one, no context is current afterwards."""
+    was_current = read(text, path).current == name
     read(text, path).get(name)
-    expected = _parsed(text, path)
-    del expected["contexts"][name]
-    kept, inside = [], False
-    for line in text.splitlines(keepends=True):
-        if _ANY_HEADER.fullmatch(line.rstrip("\r\n")):
-            header = _HEADER.fullmatch(line.rstrip("\r\n"))
-            inside = header is not None and header[2] == name
-        if not inside:
-            kept.append(line)
-    text = "".join(kept)
-    if not expected["contexts"] and not re.search(r"^\s*\[\s*contexts\s*\]", text, re.MULTILINE):
-        del expected["contexts"]
-    if expected.get("current") == name:
-        return using(_checked(text, expected, path), path, "")
-    return _checked(text, expected, path)
+
+    def remove(contexts: MutableMapping[str, Any]) -> None:
+        del contexts[name]
+
+    text = _with_contexts(text, path, remove)
+    return using(text, path, "") if was_current else text
 
 
 def using(text: str, path: str, name: str) -> str:
     """Sets another current context, or none."""
     if name:
         read(text, path).get(name)
+
+    def use(document: MutableMapping[str, Any]) -> None:
+        if name:
+            document["current"] = name
+        else:
+            document.pop("current", None)
+
+    return _changed(text, path, use)
+
+
+def _with_contexts(text: str, path: str, edit: Callable[[MutableMapping[str, Any]], None]) -> str:
+    def change(document: MutableMapping[str, Any]) -> None:
+        edit(document.setdefault("contexts", {}))
+        if not document["contexts"]:
+            del document["contexts"]
+
+    return _changed(text, path, change)
+
+
+def _changed(text: str, path: str, change: Callable[[MutableMapping[str, Any]], None]) -> str:
+    """Applies the change to the text by tomlkit and to the plain values, and compares the results."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     expected = _parsed(text, path)
-    expected.pop("current", None)
-    lines = text.splitlines(keepends=True)
-    top = next((at for at, line in enumerate(lines) if _ANY_HEADER.fullmatch(line.rstrip("\r\n"))), len(lines))
-    kept = [line for line in lines[:top] if _key(line) != "current"]
-    if name:
-        expected["current"] = name
-        while kept and not kept[-1].strip():
-            kept.pop()
-        if kept and not kept[-1].endswith("\n"):
-            kept[-1] += "\n"
-        kept += [f"current = {_toml(name)}\n", "\n"]
-    return _checked("".join([*kept, *lines[top:]]), expected, path)
+    change(expected)
+    try:
+        document = tomlkit.parse(text)
+        change(document)
+        after = tomlkit.dumps(document)
+        same = _parsed(after, path) == expected
+    except (TOMLKitError, Misuse):
+        same = False
+    if not same:
+        raise Misuse(
+            "the format of the file of contexts is too complex for this command: edit the file by hand", file=path
+        )
+    return after
 
 
 def _parsed(text: str, path: str) -> dict[str, Any]:
@@ -191,18 +195,6 @@ def _parsed(text: str, path: str) -> dict[str, Any]:
         line = int(found[1]) if found else text.count("\n") + 1
         why = _AT.sub("", said).strip()
         raise Misuse(f"the file of contexts is invalid: {why}", file=f"{path}:{line}") from None
-
-
-def _checked(text: str, expected: dict[str, Any], path: str) -> str:
-    try:
-        same = _parsed(text, path) == expected
-    except Misuse:
-        same = False
-    if not same:
-        raise Misuse(
-            "the format of the file of contexts is too complex for this command: edit the file by hand", file=path
-        )
-    return text
 
 
 def _context(name: str, table: Any, lines: dict[tuple[str, ...], int], path: str) -> Context:
@@ -246,27 +238,21 @@ def _key(line: str) -> str:
     return key if equals and not key.startswith("#") else ""
 
 
-def _table(lines: list[str], name: str, path: str) -> tuple[int, int]:
-    """From the header to the line before the next table."""
-    first = -1
-    for at, line in enumerate(lines):
-        bare = line.rstrip("\r\n")
-        header = _HEADER.fullmatch(bare)
-        if first >= 0 and _ANY_HEADER.fullmatch(bare):
-            return first, at
-        if header and header[2] == name and not header[3]:
-            first = at
-    if first < 0:
-        raise Misuse(
-            "the format of the file of contexts is too complex for this command: edit the file by hand", file=path
-        )
-    return first, len(lines)
+def _set(table: Any, key: str, value: str | float) -> None:
+    """Trailing comments of a table of tomlkit stay at its end, because they describe the next table."""
+    from tomlkit.items import AbstractTable
+
+    body = table.value.body if key not in table and isinstance(table, AbstractTable) else []
+    first = len(body)
+    while first and body[first - 1][0] is None:
+        first -= 1
+    trailing = body[first:]
+    del body[first:]
+    table[key] = value
+    body.extend(trailing)
 
 
-def _toml(value: str | float) -> str:
-    if isinstance(value, str):
-        if not value.isprintable():
-            raise Misuse("a value must not contain invisible characters")
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    return repr(value)
+def _checked_value(value: str | float) -> str | float:
+    if isinstance(value, str) and not value.isprintable():
+        raise Misuse("a value must not contain invisible characters")
+    return value

@@ -1,4 +1,4 @@
-"""The text of the file of contexts: read, changed line by line, and refused where it cannot be."""
+"""The text of the file of contexts: reads and changes it, and rejects forms that cannot be changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.base.errors import AlreadyExists, InvalidName, MagnetarError, Misuse, NotFound
+from magnetar.base.errors import AlreadyExists, InvalidName, Misuse, NotFound
 from magnetar.cli.settings.context_document import HEAD, added, check_name, edited, read, removed, using
 from magnetar.cli.settings.resolve import SettingValue, Source
 
@@ -158,14 +158,34 @@ def test_a_broken_file_is_told_with_its_line_and_is_never_changed(text: str, lin
     "text",
     [
         '[contexts]\na = {url = "x"}',
-        'contexts.a.url = "x"',
-        '[contexts.a]\nurl = """\nx"""',
-        '[contexts.a]\nurl = \'x\' # """\n[[contexts.b]]\n',
+        'contexts = {a = {url = "x"}}',
+        '[contexts.a]\n# kept\nurl = """\nx"""',
+        '[contexts.a]\r\nurl = "x"\r\n',
+        '[contexts.a]\nurl = "x"\n[other]\nz = 1\n[contexts.b]\nurl = "b"',
+        '[[other]]\nx = 1\n[contexts.a.more]\nq = 1\n[contexts."a"]\nurl = "x"  # kept',
     ],
 )
-def test_a_file_that_cannot_be_changed_line_by_line_is_left_to_its_owner(text: str) -> None:
-    with pytest.raises(MagnetarError):
-        edited(text, "f", "a", {"url": "y"})
+def test_context_in_another_form_is_edited(text: str) -> None:
+    expected = tomllib.loads(text)
+    expected["contexts"]["a"] |= {"url": "y", "token": "t"}
+    after = edited(text, "f", "a", {"url": "y", "token": "t"})
+    assert tomllib.loads(after) == expected
+    assert after.count("# kept") == text.count("# kept")
+    expected["contexts"]["new"] = {"url": "z"}
+    assert tomllib.loads(added(after, "f", "new", {"url": "z"})) == expected
+
+
+@pytest.mark.parametrize("text", ['contexts.a.url = "x"', '[contexts.a]\nurl = \'x\' # """\n[[contexts.b]]\n'])
+def test_unsupported_form_is_rejected_without_a_change(text: str) -> None:
+    with pytest.raises(Misuse):
+        using(text, "f", "a")
+
+
+def test_comment_before_the_next_context_stays_there() -> None:
+    text = '[contexts.a]\nurl = "x"\n\n# about b\n[contexts.b]\nurl = "y"\n'
+    after = edited(text, "f", "a", {"token": "t"})
+    assert after == text.replace('"x"\n', '"x"\ntoken = "t"\n')
+    assert edited(after, "f", "a", {"token": None}) == text
 
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable)
