@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from magnetar.metadata.store import Event, MetadataStore, Node, Session, Stat, Unsubscribe
+from magnetar.metadata.store import Event, MetadataStore, NamePage, Node, Session, Stat, Unsubscribe
 
 
 class PowerSwitch:
@@ -45,11 +45,17 @@ class PoweredStore:
     async def sync(self, path: str) -> None:
         await self.store.sync(path)
 
+    async def fresh(self, path: str) -> Node | None:
+        return await self.store.fresh(path)
+
     async def exists(self, path: str) -> bool:
         return await self.store.exists(path)
 
     async def children(self, path: str) -> list[str]:
         return await self.store.children(path)
+
+    async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
+        return await self.store.names(path, after=after, limit=limit)
 
     def scan(self, path: str, *, after: str | None = None, limit: int | None = None) -> AsyncIterator[tuple[str, Node]]:
         return self.store.scan(path, after=after, limit=limit)

@@ -4,7 +4,7 @@ and every other fault that the contract allows, on demand or at random.
 `reopen()` gives the store after a crash: the same records, another session, the old session's ephemerals gone, the old
 handle dead. `peer()` is another process on the same records. The next operations meet the faults in `faults`, in order:
 `lost_answer(happened=True)` does the work and loses the answer. It is written apart from the sqlite engine on purpose,
-so that each checks the other.
+so that each checks the other. `Versions.PER_NODE` counts as ZooKeeper does, with the cure of its engine (H-C6).
 
 `fault_rates` sets random faults, drawn from the given `rng`. `disconnect`, `reconnect`, `expire`, `learn`, `crash` and
 `outage` take effect immediately. `content.counts` has how often each fault happened. Without any of these no operation
@@ -19,12 +19,13 @@ import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import TypeVar
 
 from magnetar.base.errors import BadVersion, Closed, ConnectionLost, MagnetarError, Misuse, NotEmpty, NotFound
 from magnetar.metadata.listeners import Listeners
-from magnetar.metadata.path_checks import ROOT, ancestors, check_path, check_prefix, check_size
-from magnetar.metadata.store import ABSENT, Change, Event, Node, Session, Stat, Unsubscribe
+from magnetar.metadata.path_checks import ROOT, ancestors, check_limit, check_path, check_prefix, check_size
+from magnetar.metadata.store import ABSENT, Change, Event, NamePage, Node, Session, Stat, Unsubscribe
 from magnetar.runtime.runtime import Runtime
 from simulation.stores.metadata_connection import StoreConnection
 from simulation.stores.metadata_faults import ChangeFeed, FaultRates, StoreChange
@@ -45,9 +46,22 @@ def lost_answer(*, happened: bool) -> InjectedFault:
     return InjectedFault(ConnectionLost("the connection to the metadata store broke"), happened)
 
 
+class Versions(Enum):
+    """How the server counts the versions of a record."""
+
+    UNIQUE = auto()  # over all records and all time
+    PER_NODE = auto()  # from 0 in each life; the engine adds the life, and compares it before it writes (H-C6)
+    PER_NODE_ALONE = auto()  # without that cure: no engine may do so
+
+
+CREATION_BITS = 32  # below them is the count of the node, above them the change that created it
+
+
 @dataclass(slots=True)
 class StoreContent:
     """The server side: its content survives every handle."""
+
+    versions: Versions = Versions.UNIQUE
 
     tree: RecordTree = field(default_factory=RecordTree)
     sequences: dict[str, int] = field(default_factory=dict)
@@ -78,6 +92,28 @@ class StoreContent:
                 watcher(path, record)
         for handle in list(self.handles):
             handle.feed.changed(steps)
+
+    def first_version(self) -> int:
+        """Of a record that is created now."""
+        self.version += 1
+        match self.versions:
+            case Versions.UNIQUE:
+                return self.version
+            case Versions.PER_NODE:
+                return self.version << CREATION_BITS
+            case Versions.PER_NODE_ALONE:
+                return 0
+
+    def next_version(self, version: int) -> int:
+        """Of a record that has this version and is written now."""
+        self.version += 1
+        return self.version if self.versions is Versions.UNIQUE else version + 1
+
+    def is_expected(self, expected: int, found: int) -> bool:
+        """Whether the server takes a write. One that counts per node compares the count alone."""
+        if self.versions is not Versions.PER_NODE or ABSENT in (expected, found):
+            return expected == found
+        return (expected ^ found) & ((1 << CREATION_BITS) - 1) == 0
 
     def count(self, fault: str) -> None:
         self.counts[fault] += 1
@@ -201,14 +237,19 @@ class MemoryStore:
     async def get(self, path: str) -> Node | None:
         check_path(path)
 
-        def look() -> Node | None:
-            record = self.feed.read().records.get(path)
-            return None if record is None else Node(record.value, self._stat(path, record))
-
-        return await self._look(look)
+        return await self._look(lambda: self._node(path, self.feed.read()))
 
     async def sync(self, path: str) -> None:
         await self._look(self.feed.catch_up)
+
+    async def fresh(self, path: str) -> Node | None:
+        check_path(path)
+
+        def look() -> Node | None:
+            self.feed.catch_up()
+            return self._node(path, self.feed.read())
+
+        return await self._look(look)
 
     async def exists(self, path: str) -> bool:
         return await self.get(path) is not None
@@ -217,13 +258,20 @@ class MemoryStore:
         check_prefix(path)
         return await self._look(lambda: list(self.feed.read().below.get(path, ())))
 
+    async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
+        check_prefix(path)
+        check_limit(limit)
+        wanted = PAGE_NODES if limit is None else limit
+        page = await self._page(path, after or "", wanted)
+        return NamePage([name for name, _, _ in page], len(page) == wanted)
+
     async def scan(
         self, path: str, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[tuple[str, Node]]:
         check_prefix(path)
         last, given = after or "", 0
         while limit is None or given < limit:
-            page = await self._page(path, last)
+            page = await self._page(path, last, PAGE_NODES)
             if not page:
                 return
             for name, child, record in page:
@@ -239,14 +287,16 @@ class MemoryStore:
         check_size(path, value)
         if sequential and expected not in (None, ABSENT):
             raise Misuse("a sequential put must not expect a version", path=path)
-        session = self.session_id if ephemeral else None
+        session = await self._compare(path, expected, _bad_version(path, expected, ABSENT))
 
         def write() -> Stat:
+            self._check_session(session)
             self.puts += 1
+            owner = self.session_id if ephemeral else None
             if not sequential:
-                return self._put(path, bytes(value), expected, session)
+                return self._put(path, bytes(value), expected, owner)
             number = self._next_in_sequence(path)
-            stat = self._put(f"{path}{number:010d}", bytes(value), ABSENT, session)
+            stat = self._put(f"{path}{number:010d}", bytes(value), ABSENT, owner)
             self.content.sequences[path] = number + 1
             return stat
 
@@ -254,16 +304,16 @@ class MemoryStore:
 
     async def delete(self, path: str, *, expected: int | None = None) -> None:
         check_path(path)
+        session = await self._compare(path, expected, NotFound("the record does not exist", path=path))
 
         def remove() -> None:
+            self._check_session(session)
             tree = self.content.tree
             record = tree.records.get(path)
             if record is None and path not in tree.below:
                 raise NotFound("the record does not exist", path=path)
-            if record is not None and expected is not None and expected != record.version:
-                raise BadVersion(
-                    "the record does not have the expected version", path=path, expected=expected, found=record.version
-                )
+            if record is not None and expected is not None and not self.content.is_expected(expected, record.version):
+                raise _bad_version(path, expected, record.version)
             if path in tree.below:
                 raise NotEmpty("the record has children", path=path)
             self.content.change([(path, None)])
@@ -341,6 +391,27 @@ class MemoryStore:
         self._check_open()
         return await self.link.ask(done, writes=True)
 
+    async def _compare(self, path: str, expected: int | None, missing: MagnetarError) -> str | None:
+        """Where the server counts per node: BadVersion if the record is of another life than `expected`, `missing` if
+        it does not exist. Returns the session of that read, in which the write must happen too; None: no comparison is
+        needed."""
+        if self.content.versions is not Versions.PER_NODE or expected in (None, ABSENT):
+            return None
+        while True:
+            session = self.session_id
+            found = await self.fresh(path)
+            if found is None:
+                raise missing
+            if expected != found.stat.version:
+                raise _bad_version(path, expected, found.stat.version)
+            if session == self.session_id:
+                return session
+
+    def _check_session(self, session: str | None) -> None:
+        """The server takes no request of a session that has ended, not even a late one."""
+        if session is not None and not self.content.lives(session):
+            raise self.link.refused()
+
     async def _look(self, work: Callable[[], T]) -> T:
         """An operation that only reads: any lost answer is a plain error."""
 
@@ -351,8 +422,8 @@ class MemoryStore:
         self._check_open()
         return await self.link.ask(looked, writes=False)
 
-    async def _page(self, path: str, after: str) -> list[tuple[str, str, Record | None]]:
-        return await self._look(lambda: self.feed.read().page(path, after, PAGE_NODES))
+    async def _page(self, path: str, after: str, nodes: int) -> list[tuple[str, str, Record | None]]:
+        return await self._look(lambda: self.feed.read().page(path, after, nodes))
 
     def _fault(self, *, reads: bool) -> InjectedFault | None:
         """Meet the next fault."""
@@ -378,21 +449,25 @@ class MemoryStore:
         found = ABSENT if record is None else record.version
         if session is not None and not content.lives(session):
             raise self.link.refused()
-        if expected is not None and expected != found:
-            raise BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)
+        if expected is not None and not content.is_expected(expected, found):
+            raise _bad_version(path, expected, found)
         if record is None and session is not None and path in content.tree.below:
             raise Misuse("a record with children cannot be ephemeral", path=path)
         for above in ancestors(path)[1:]:
             if above in content.records and content.records[above].session is not None:
                 raise Misuse("an ephemeral record must not have children", path=path)
         now = 0 if self._runtime is None else self._runtime.wall()
-        content.version += 1
         if record is not None:
-            record = replace(record, value=value, version=content.version, mtime_ms=now)
+            record = replace(record, value=value, version=content.next_version(record.version), mtime_ms=now)
         else:
-            record = Record(value, content.version, content.version, now, now, session)
+            version = content.first_version()
+            record = Record(value, version, version, now, now, session)
         content.change([(path, record)])
         return self._stat(path, record)
+
+    def _node(self, path: str, tree: RecordTree) -> Node | None:
+        record = tree.records.get(path)
+        return None if record is None else Node(record.value, self._stat(path, record))
 
     def _stat(self, path: str, record: Record) -> Stat:
         return Stat(
@@ -404,3 +479,7 @@ class MemoryStore:
             ephemeral=record.session is not None,
             mine=record.session is not None and record.session == self.session_id,
         )
+
+
+def _bad_version(path: str, expected: int | None, found: int) -> BadVersion:
+    return BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)

@@ -13,7 +13,7 @@ from typing import Protocol
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
-from simulation.stores.metadata import MemoryStore
+from simulation.stores.metadata import MemoryStore, StoreContent, Versions
 from simulation.stores.metadata_faults import FaultRates
 from tests.contract import virtual
 
@@ -47,6 +47,13 @@ class Memory:
     async def crash(self, store: Expiring) -> MemoryStore:
         assert isinstance(store, MemoryStore)
         return store.reopen()
+
+
+class Counted(Memory):
+    """Its server counts versions per node, and it has the cure of an engine for such a server (H-C6)."""
+
+    async def open(self) -> MemoryStore:
+        return MemoryStore(self.runtime, content=StoreContent(versions=Versions.PER_NODE))
 
 
 class Nasty(Memory):
@@ -85,8 +92,8 @@ class Embedded:
         return store
 
 
-ENGINES: dict[str, type[Engine]] = {"memory": Memory, "nasty": Nasty, "embedded": Embedded}
-EXACT = ["memory", "embedded"]  # these tell every event, before the writer's call returns: more than the contract asks
+ENGINES: dict[str, type[Engine]] = {"memory": Memory, "counted": Counted, "nasty": Nasty, "embedded": Embedded}
+EXACT = ["memory", "counted", "embedded"]  # every event, before the writer's call returns: more than the contract asks
 
 
 Body = Callable[[Engine, Expiring], Awaitable[None]]

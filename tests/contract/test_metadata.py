@@ -6,9 +6,18 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import BadVersion, Closed, InvalidName, LimitExceeded, Misuse, NotEmpty, NotFound
+from magnetar.base.errors import (
+    BadVersion,
+    Closed,
+    InvalidName,
+    InvalidRange,
+    LimitExceeded,
+    Misuse,
+    NotEmpty,
+    NotFound,
+)
 from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
-from magnetar.metadata.store import ABSENT, Change, Event, Node
+from magnetar.metadata.store import ABSENT, Change, Event, NamePage, Node
 from tests.contract.stores import Engine, Expiring, On, listen, told
 
 
@@ -72,6 +81,22 @@ def test_a_record_made_again_never_has_an_old_version(on: On) -> None:
     on(body)
 
 
+def test_the_version_of_an_earlier_incarnation_is_refused_h_c6(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/a", b"first")
+        old = await store.put("/a", b"second")
+        await store.delete("/a")
+        await store.put("/a", b"third")
+        new = await store.put("/a", b"fourth")  # as many writes as in the first life
+        with pytest.raises(BadVersion):
+            await store.put("/a", b"x", expected=old.version)
+        with pytest.raises(BadVersion):
+            await store.delete("/a", expected=old.version)
+        assert await store.get("/a") == Node(b"fourth", new)
+
+    on(body)
+
+
 def test_of_many_that_race_for_one_version_exactly_one_wins_and_no_other_is_harmed(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         stat = await store.put("/a", b"0")
@@ -126,14 +151,57 @@ def test_children_are_sorted_and_direct(on: On) -> None:
     on(body)
 
 
-def test_a_parent_that_nobody_wrote_goes_with_its_last_child(on: On) -> None:
+def test_a_parent_without_a_value_is_no_record(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a/b/c", b"")
         await store.put("/a/b/d", b"")
-        await store.delete("/a/b/c")
         assert await store.children("/a") == ["b"]
-        await store.delete("/a/b/d")
-        assert await store.children("/") == []
+        assert await store.get("/a/b") is None
+        assert await scanned(store, "/a") == []
+        await store.delete("/a/b/c")
+        await store.delete("/a/b/d")  # the parents may stay
+        assert await store.get("/a/b") is None
+        assert not await store.exists("/a")
+        assert await store.children("/a/b") == []
+        stat = await store.put("/a/b", b"", expected=ABSENT)
+        assert stat.first_version
+        with pytest.raises(BadVersion):
+            await store.put("/a/b", b"", expected=ABSENT)
+
+    on(body)
+
+
+def test_names_come_in_pages_those_without_a_value_too(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await asyncio.gather(*(store.put(f"/p/{n:04d}", b"%d" % n) for n in range(1200)))
+        await store.put("/p/0010a/below", b"")
+        wanted = sorted(["0010a", *(f"{n:04d}" for n in range(1200))])
+        for limit in (None, 1000, 1200, 1201, 700):
+            found: list[str] = []
+            page = await store.names("/p", limit=limit)
+            while True:
+                assert limit is None or len(page.names) <= limit
+                found += page.names
+                if not page.more:
+                    break
+                page = await store.names("/p", after=found[-1], limit=limit)
+            assert found == wanted, limit
+        assert (await store.names("/p", after="0003", limit=2)).names == ["0004", "0005"]
+        assert await store.names("/p", after="1199") == NamePage([], False)
+        assert await store.names("/nothing") == NamePage([], False)
+        assert (await store.names("/")).names == ["p"]
+        with pytest.raises(InvalidRange):
+            await store.names("/p", limit=0)
+
+    on(body)
+
+
+def test_a_fresh_read_sees_every_write_that_was_answered(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        assert await store.fresh("/a") is None
+        for n in range(20):
+            stat = await store.put("/a", b"%d" % n)
+            assert await store.fresh("/a") == Node(b"%d" % n, stat)
 
     on(body)
 
@@ -169,12 +237,14 @@ def test_scan_reads_on_past_records_that_change_meanwhile(on: On) -> None:
     on(body)
 
 
-def test_sequential_names_are_unique_and_increase_even_after_deletion(on: On) -> None:
+def test_sequential_names_increase_while_their_parent_exists(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/ids", b"")
         made = [(await store.put("/ids/ID-", b"", sequential=True)).path for _ in range(12)]
         assert made == sorted(set(made))
         assert all(path.startswith("/ids/ID-") for path in made)
-        await store.delete_tree("/ids")
+        for path in made:
+            await store.delete(path)
         again = (await store.put("/ids/ID-", b"", sequential=True)).path
         assert again > made[-1]
         with pytest.raises(Misuse):
@@ -197,13 +267,27 @@ def test_delete_tree_takes_everything_below_and_nothing_beside(on: On) -> None:
     on(body)
 
 
-@pytest.mark.parametrize("path", ["", "a", "/a/", "/", "//", "/a//b", "a/b", "/a\0", "/\ud800"])
+MALFORMED = ["", "a", "/a/", "/", "//", "/a//b", "a/b"]
+RELATIVE = ["/.", "/..", "/a/./b", "/a/.."]
+UNPRINTABLE = ["/a\0", "/\ud800", "/a\x1f", "/\x7f", "/a\x85", "/\ue000", "/\ufff0", "/\U0001f600"]
+
+
+@pytest.mark.parametrize("path", [*MALFORMED, *RELATIVE, *UNPRINTABLE])
 def test_a_path_of_the_wrong_form_is_refused(on: On, path: str) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
-        for attempt in (store.get(path), store.put(path, b""), store.delete(path)):
+        for attempt in (store.get(path), store.fresh(path), store.put(path, b""), store.delete(path)):
             with pytest.raises(InvalidName):
                 await attempt
         assert await store.children("/") == []
+
+    on(body)
+
+
+@pytest.mark.parametrize("path", ["/...", "/a.", "/.a", "/a/..b/c.", "/$0", "/a b", "/%2F", "/\u20ac"])
+def test_a_path_with_unusual_characters_is_a_path(on: On, path: str) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        stat = await store.put(path, b"v")
+        assert await store.get(path) == Node(b"v", stat)
 
     on(body)
 

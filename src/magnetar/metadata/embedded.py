@@ -33,8 +33,8 @@ from magnetar.base.limits import (
     METADATA_QUEUE_OPS_MAX,
 )
 from magnetar.metadata.listeners import Listeners
-from magnetar.metadata.path_checks import as_parent, check_path, check_prefix, check_size
-from magnetar.metadata.store import ABSENT, Event, Node, Session, Stat, Unsubscribe
+from magnetar.metadata.path_checks import as_parent, check_limit, check_path, check_prefix, check_size
+from magnetar.metadata.store import ABSENT, Event, NamePage, Node, Session, Stat, Unsubscribe
 from magnetar.metadata.table import Operation, Ran, Table
 from magnetar.runtime.runtime import Runtime
 
@@ -74,6 +74,9 @@ class EmbeddedStore:
     async def sync(self, path: str) -> None:
         """Every read is linearizable here."""
 
+    async def fresh(self, path: str) -> Node | None:
+        return await self.get(path)
+
     async def exists(self, path: str) -> bool:
         return await self.get(path) is not None
 
@@ -82,10 +85,17 @@ class EmbeddedStore:
         names: list[str] = []
         while True:
             after = names[-1] if names else ""
-            page: list[str] = await self._do(lambda table, after=after: table.names(as_parent(path), after))
-            names += page
-            if len(page) < METADATA_PAGE_NAMES_MAX:
+            page = await self.names(path, after=after)
+            names += page.names
+            if not page.more:
                 return names
+
+    async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
+        check_prefix(path)
+        check_limit(limit)
+        wanted = METADATA_PAGE_NAMES_MAX if limit is None else min(limit, METADATA_PAGE_NAMES_MAX)
+        names: list[str] = await self._do(lambda table: table.names(as_parent(path), after or "", wanted))
+        return NamePage(names, len(names) == wanted)
 
     async def scan(
         self, path: str, *, after: str | None = None, limit: int | None = None

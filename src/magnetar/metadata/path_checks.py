@@ -5,26 +5,39 @@ They are pure functions. A checked path is safe to split and to compare as text;
 
 from __future__ import annotations
 
-from magnetar.base.errors import InvalidName, LimitExceeded
+import re
+
+from magnetar.base.errors import InvalidName, InvalidRange, LimitExceeded
 from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
 
 ROOT = "/"
 
+# What ZooKeeper's server refuses: controls, surrogates (and so every character beyond U+FFFF, which Java writes as two
+# of them), private use, specials.
+_REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
+_RELATIVE = re.compile(r"/\.\.?(?:/|\Z)")
+
 
 def check_path(path: str) -> None:
     """A path of a record: "/" alone holds no value."""
-    if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path:
-        raise InvalidName("a metadata path must start with a slash and must not have empty parts", path=path)
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise InvalidName("a metadata path must be valid UTF-8 text", path=repr(path)) from None
+    if not path.startswith("/") or path.endswith("/") or "//" in path:
+        raise InvalidName("a metadata path must start with a slash and must not have empty parts", path=repr(path))
+    if _REFUSED.search(path):
+        raise InvalidName("a metadata path must not contain control or private characters", path=repr(path))
+    if "/." in path and _RELATIVE.search(path):
+        raise InvalidName('no part of a metadata path may be "." or "..": choose another name', path=path)
 
 
 def check_prefix(path: str) -> None:
     """A path to list or to listen under: a record's path, or the root."""
     if path != ROOT:
         check_path(path)
+
+
+def check_limit(limit: int | None) -> None:
+    """Of a page of names: a page of none would never end a listing."""
+    if limit is not None and limit < 1:
+        raise InvalidRange("the limit of a page must be 1 or more", limit=limit)
 
 
 def check_size(path: str, value: bytes) -> None:

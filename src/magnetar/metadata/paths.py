@@ -57,9 +57,7 @@ def bucket(name: TopicName, buckets: int) -> int:
 
 
 def cursor(topic_path: str, name: str) -> str:
-    if not name:
-        raise InvalidName("the cursor name must not be empty")
-    return f"{topic_path}/{encode(name)}"
+    return f"{topic_path}/{_subscription_part(name)}"
 
 
 def domain_parent(namespace: NamespaceName, domain: Domain) -> str:
@@ -201,9 +199,7 @@ def scalable_subscriptions(name: TopicName) -> str:
 
 
 def scalable_subscription(name: TopicName, subscription: str) -> str:
-    if not subscription:
-        raise InvalidName("the subscription name must not be empty")
-    return f"{scalable_subscriptions(name)}/{encode(subscription)}"
+    return f"{scalable_subscriptions(name)}/{_subscription_part(subscription)}"
 
 
 def ownership(namespace: NamespaceName, bundle: str) -> str:
@@ -222,3 +218,11 @@ def sink(digest: str) -> str:
 def sink_leader(digest: str) -> str:
     """The leader that publishes the stages of a sink: an ephemeral record."""
     return f"{SINK_LEADERS}/{digest}"
+
+
+def _subscription_part(name: str) -> str:
+    if not name:
+        raise InvalidName("the subscription name must not be empty")
+    if name in (".", ".."):
+        raise InvalidName("the subscription name must not be `.` or `..`: choose another one", name=name)
+    return encode(name)

@@ -10,7 +10,12 @@ every invariant of Magnetar is a compare-and-set on one record.
 3. An operation that fails with an `Unknown` error may have happened; `put_checked` re-reads and compares.
 4. After SessionLost no ephemeral of the old session may be assumed; after SessionReestablished the session id differs.
 5. Caches live above the store and are dropped on events, on Resync and on session changes.
-6. Paths start with "/", have no empty part and no trailing slash.
+6. Paths start with "/", have no empty part and no trailing slash. No part is "." or "..", and no character is a control
+   character or one of the others that ZooKeeper refuses.
+7. A compare-and-set or a conditional delete never succeeds with the version of an earlier incarnation of the record.
+8. A parent without a value appears with its first child. It may stay when its last child is gone.
+9. A record keeps its kind: an ephemeral stays one and belongs to the session that created it, although another session
+   writes its value. A record that is not ephemeral does not become one.
 """
 
 from __future__ import annotations
@@ -61,6 +66,12 @@ class Session(Enum):
     REESTABLISHED = auto()
 
 
+@dataclass(frozen=True, slots=True)
+class NamePage:
+    names: list[str]
+    more: bool  # whether names may follow
+
+
 Unsubscribe = Callable[[], None]
 
 
@@ -73,10 +84,20 @@ class MetadataStore(Protocol):
         """The next read sees every write completed before this call."""
         ...
 
+    async def fresh(self, path: str) -> Node | None:
+        """`sync` and `get` in one round trip: the read of every decision."""
+        ...
+
     async def exists(self, path: str) -> bool: ...
 
     async def children(self, path: str) -> list[str]:
         """Names of direct children, sorted; [] when there are none. A value-less parent may or may not exist."""
+        ...
+
+    async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
+        """One page of the names of direct children behind `after`, in name order, without a read of their values.
+        Children without a value are included. `limit`: None for a page of the engine's size, at least 1 otherwise. One
+        call is one request."""
         ...
 
     def scan(self, path: str, *, after: str | None = None, limit: int | None = None) -> AsyncIterator[tuple[str, Node]]:
@@ -87,11 +108,12 @@ class MetadataStore(Protocol):
         self, path: str, value: bytes, *, expected: int | None = None, ephemeral: bool = False, sequential: bool = False
     ) -> Stat:
         """Write, creating parents. `expected` a version or ABSENT: BadVersion on mismatch. `sequential` appends a
-        unique, increasing suffix to the path (see `Stat.path`)."""
+        unique suffix to the path (see `Stat.path`), which increases while the parent exists."""
         ...
 
     async def delete(self, path: str, *, expected: int | None = None) -> None:
-        """NotFound, BadVersion, NotEmpty."""
+        """NotFound, BadVersion, NotEmpty. An engine may look for children and delete in two steps: a child that appears
+        between them loses its parent, and the caller lists again."""
         ...
 
     async def delete_tree(self, path: str) -> None:
@@ -99,7 +121,8 @@ class MetadataStore(Protocol):
         ...
 
     def subscribe(self, prefix: str, heard: Callable[[Event], None]) -> Unsubscribe:
-        """Events of this path and everything below it, called on the loop after the change can be read."""
+        """Events of this path and everything below it, called on the loop after the change can be read. After a lost
+        session, ephemerals that ended with it are reported by DELETED or by RESYNC."""
         ...
 
     def on_session(self, heard: Callable[[Session], None]) -> Unsubscribe: ...

@@ -23,7 +23,7 @@ from magnetar.base.errors import (
     StorageFailed,
     StorageFull,
 )
-from magnetar.base.limits import METADATA_PAGE_BYTES_MAX, METADATA_PAGE_NAMES_MAX, METADATA_PAGE_NODES_MAX
+from magnetar.base.limits import METADATA_PAGE_BYTES_MAX, METADATA_PAGE_NODES_MAX
 from magnetar.metadata.path_checks import shown, split
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Stat
 
@@ -159,10 +159,9 @@ class Table:
             return None
         return Node(row.value, self._stat(path, row))
 
-    def names(self, parent: str, after: str) -> list[str]:
+    def names(self, parent: str, after: str, limit: int) -> list[str]:
         rows = self._db.execute(
-            "SELECT name FROM node WHERE parent = ? AND name > ? ORDER BY name LIMIT ?",
-            (parent, after, METADATA_PAGE_NAMES_MAX),
+            "SELECT name FROM node WHERE parent = ? AND name > ? ORDER BY name LIMIT ?", (parent, after, limit)
         )
         return [name for (name,) in rows]
 
