@@ -17,10 +17,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from magnetar.base.errors import Closed, MagnetarError, Misuse
 from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.context import ConsumerContext
+from magnetar.client.consumer.receive.delivery import DeadLetterSink
 from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
 from magnetar.client.consumer.receive.waiters import ReceiveWaiters
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message
+from magnetar.client.schema import Schema
 from magnetar.observe.log import Log
 from magnetar.runtime.runtime import Owner
 
@@ -151,6 +154,10 @@ class ConsumerBase(ABC, Generic[T]):
         """Detach from everything."""
 
     # Internal
+
+    def _context(self, schema: Schema[Any], dead_letters: DeadLetterSink | None = None) -> ConsumerContext:
+        """For its topics and segments."""
+        return ConsumerContext(self._lookup, self._inbox, self.receiver, self.counters, schema, self, dead_letters)
 
     async def _close(self) -> None:
         try:

@@ -24,6 +24,7 @@ from magnetar.client.consumer import seek as consumer_seek
 from magnetar.client.consumer.ack.dead_letter_publisher import DeadLetterPublisher, MakeOutbox
 from magnetar.client.consumer.base import ConsumerBase
 from magnetar.client.consumer.config import ConsumerConfig, Topics
+from magnetar.client.consumer.context import TopicCallbacks
 from magnetar.client.consumer.multi_topic import TopicConsumers, full_names
 from magnetar.client.consumer.pattern import Discovery, TopicPattern
 from magnetar.client.consumer.scalable.stream.ack_position import place_of_id, place_of_message
@@ -67,12 +68,13 @@ class Consumer(ConsumerBase[T], Generic[T]):
         super().__init__(lookup, asked, "", log=log, facts=facts, watches=asked.watches, closed=closed)
         asked = self.asked
         self._named = topics
-        self._schema = schema
         self._listener = listener
         self._on_active = on_active
         self._undertaker: DeadLetterPublisher | None = None
         if make_outbox is not None and asked.buries:
             self._undertaker = DeadLetterPublisher(asked, self._runtime, make_outbox, self.counters)
+        self._shared = self._context(schema, self._undertaker)
+        self._callbacks = TopicCallbacks(self._told_end, self._told_failed, self._told_active)
         self._parts = TopicConsumers(lookup, asked, self._new_part)
         self._discovery: Discovery | None = None
         self._owner = Owner(f"consumer {asked.subscription}", self._crashed)
@@ -278,20 +280,11 @@ class Consumer(ConsumerBase[T], Generic[T]):
 
     def _new_part(self, topic: str, asked: ConsumerConfig, queue: int) -> TopicConsumer:
         return TopicConsumer(
-            self._lookup,
+            self._shared,
             topic,
             replace(asked, paused=self._paused),
-            inbox=self._inbox,
-            receiver=self.receiver,
-            counters=self.counters,
-            consumer=self,
-            schema=self._schema,
-            schema_info=self._schema.info(),
             queue_messages=queue,
-            on_active=self._told_active,
-            on_end=self._told_end,
-            on_failed=self._told_failed,
-            graveyard=self._undertaker,
+            callbacks=self._callbacks,
         )
 
     def _source_of(self, message: Message[Any]) -> TopicConsumer:

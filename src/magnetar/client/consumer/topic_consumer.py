@@ -16,19 +16,16 @@ from typing import Any
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
 from magnetar.base.names import topic_name
 from magnetar.client.connection.connection import Connection
-from magnetar.client.connection.lookup import Lookup
-from magnetar.client.connection.reconnect import Fatal, Reconnector, consumer_fatal
+from magnetar.client.connection.reconnect import Reconnector
 from magnetar.client.consumer.ack.ack_sender import AckSender
 from magnetar.client.consumer.ack.acks import AckTracker, all_bits
 from magnetar.client.consumer.ack.redelivery import Redelivery
 from magnetar.client.consumer.config import ConsumerConfig, close_command, subscribe_command, unsubscribe_command
-from magnetar.client.consumer.receive.delivery import DeadLetterSink, DeliveryHandler
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.context import ConsumerContext, ScalableSegment, TopicCallbacks
+from magnetar.client.consumer.receive.delivery import DeliveryHandler
 from magnetar.client.consumer.scalable.stream.ack_position import AckPosition
 from magnetar.client.consumer.start_position import StartPosition
-from magnetar.client.counters import Counters
-from magnetar.client.message import Decoder, Message, MessageId
+from magnetar.client.message import Message, MessageId
 from magnetar.layout.plain_layout import FOLLOWS
 from magnetar.observe.log import get
 from magnetar.wire.client_commands import flow
@@ -43,43 +40,32 @@ class TopicConsumer:
 
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         *,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        consumer: Any,
-        schema: Decoder[Any],
-        schema_info: pb.Schema | None,
         queue_messages: int,
-        on_active: Callable[[TopicConsumer, bool], None],
-        on_end: Callable[[TopicConsumer], None],
-        on_failed: Callable[[TopicConsumer, MagnetarError], None],
-        graveyard: DeadLetterSink | None = None,
-        fatal: Fatal = consumer_fatal,
-        segment: int = -1,
+        callbacks: TopicCallbacks,
+        segment: ScalableSegment | None = None,
         creates: bool = True,
-        whole: str = "",
-        home: str = "",
     ) -> None:
-        if segment >= 0 and not topic_name(topic).is_segment:  # a plain topic that may be migrated
+        lookup, whole = context.lookup, "" if segment is None else segment.topic
+        if segment is not None and not topic_name(topic).is_segment:  # a plain topic that may be migrated
             asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
         self.topic = topic
         self.asked = asked
-        self.consumer = consumer  # its owner
+        self.consumer = context.consumer  # its owner
         self.id = lookup.pool.next_id()
         self.persistent = topic_name(topic).is_persistent  # else messages are not acknowledged: all ids are equal
         self.partition = -1
-        self.segment = segment  # of a scalable topic
+        self.segment = -1 if segment is None else segment.id  # of a scalable topic
         self.whole = whole if whole and topic_name(whole).is_scalable else ""  # the scalable topic it belongs to
-        self.home = home  # the topic of its consumer; differs if this is the consumer's retry topic
+        self.home = "" if segment is None else segment.home
         self.creates = creates  # whether the broker may create a missing topic or subscription
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and all messages are acknowledged
-        self.counters = counters
-        self.lane = inbox.lane(queue_messages, self._flow)
+        self.counters = context.counters
+        self.lane = context.inbox.lane(queue_messages, self._flow)
         self.lane.paused = asked.paused
         self.acks = AckTracker(batch_index=asked.ack_batch_index)
         self.acker = AckSender(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
@@ -93,17 +79,15 @@ class TopicConsumer:
         self.closed = False
         self.failed: MagnetarError | None = None  # a final error
         self.skipping = False  # a seek is in progress: messages that arrive are outdated
-        self.attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=fatal)
-        self.redelivery = Redelivery(self, lookup.pool.runtime, graveyard)
-        self.intake = DeliveryHandler(self, lookup.pool.runtime, receiver, schema, graveyard=graveyard)
+        self.attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=callbacks.fatal)
+        self.redelivery = Redelivery(self, lookup.pool.runtime, context.dead_letters)
+        self.intake = DeliveryHandler(self, context)
         self.message = self.intake.message  # the connection calls it for every entry
         self.timeout_s = lookup.timeout_s
-        self._inbox = inbox
-        self._receiver = receiver
-        self._schema_info = schema_info
-        self._on_active = on_active
-        self._on_end = on_end
-        self._on_failed = on_failed
+        self._inbox = context.inbox
+        self._receiver = context.receiver
+        self._schema = context.schema
+        self._callbacks = callbacks
         self._paused = asked.paused
         self._seeks: int | None = None  # as of the last attach
         self._attaching: list[asyncio.Future[None]] = []
@@ -268,11 +252,11 @@ class TopicConsumer:
     def active(self, is_active: bool) -> None:
         if is_active != self.is_active:
             self.is_active = is_active
-            self._on_active(self, is_active)
+            self._callbacks.active(self, is_active)
 
     def reached_end(self) -> None:
         self.at_end = True
-        self._on_end(self)
+        self._callbacks.ended(self)
 
     def closed_by_broker(self, url: str) -> None:
         self._detached()
@@ -296,7 +280,7 @@ class TopicConsumer:
             self.topic,
             self.id,
             request_id,
-            schema=self._schema_info,
+            schema=self._schema.info(),
             start=start,
             epoch=self.epoch,
             creates=self.creates,
@@ -392,7 +376,7 @@ class TopicConsumer:
         self.failed = error
         self._detached()
         self._wake_attaching()
-        self._on_failed(self, error)
+        self._callbacks.failed(self, error)
 
     def _flow(self, permits: int) -> None:
         if self.connection is not None:

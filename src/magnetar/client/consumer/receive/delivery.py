@@ -25,17 +25,16 @@ from magnetar.client.consumer.receive.decode import (
     open_batch,
     open_metadata,
 )
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
 from magnetar.client.consumer.start_position import hidden_bits
-from magnetar.client.message import Decoder, Delivery, Message
+from magnetar.client.message import Delivery, Message
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Runtime
 from magnetar.wire import claims
 from magnetar.wire import entry as entries
 from magnetar.wire.client_readers import MessageParts
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
+    from magnetar.client.consumer.context import ConsumerContext
     from magnetar.client.consumer.topic_consumer import TopicConsumer
 
 log = get("client.consumer")
@@ -52,21 +51,13 @@ class DeadLetterSink(Protocol):
 
 
 class DeliveryHandler:
-    def __init__(
-        self,
-        part: TopicConsumer,
-        runtime: Runtime,
-        receiver: ReceiveWaiters,
-        schema: Decoder[Any],
-        *,
-        graveyard: DeadLetterSink | None = None,
-    ) -> None:
+    def __init__(self, part: TopicConsumer, context: ConsumerContext) -> None:
         self._part = part
-        self._runtime = runtime
-        self._receiver = receiver
-        self._schema = schema
-        self._graveyard = graveyard
-        self._decodes = graveyard is not None and part.asked.on_undecodable == "dead_letter"
+        self._runtime = context.lookup.pool.runtime
+        self._receiver = context.receiver
+        self._schema = context.schema
+        self._graveyard = context.dead_letters
+        self._decodes = self._graveyard is not None and part.asked.on_undecodable == "dead_letter"
         self._compacted = part.asked.read_compacted
         # A reader of a segment acknowledges the messages that it hides; otherwise the segment would never end.
         self._passes = part.segment >= 0 and not part.asked.durable

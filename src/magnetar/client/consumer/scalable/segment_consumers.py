@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId
 from magnetar.client.connection.backoff import passing
-from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.context import ConsumerContext, TopicCallbacks
 from magnetar.client.consumer.scalable.segment_events import Attachment, SegmentClosed, SegmentOpened, SegmentRefused
 from magnetar.client.consumer.topic_consumer import TopicConsumer
 from magnetar.observe.log import get
@@ -28,11 +29,12 @@ def segment_fatal(error: MagnetarError, first: bool) -> bool:
 class SegmentConsumers(ABC):
     """`parts` are the open or opening segments."""
 
-    def __init__(self, lookup: Lookup, title: str) -> None:
+    def __init__(self, context: ConsumerContext, title: str) -> None:
         self.parts: dict[SegmentId, TopicConsumer] = {}
         self.closed = False
-        self._lookup = lookup
-        self._runtime = lookup.pool.runtime
+        self._context = context
+        self._lookup = context.lookup
+        self._runtime = context.lookup.pool.runtime
         self._timer: asyncio.TimerHandle | None = None
         self._owner = Owner(title, self._crashed)
 
@@ -51,6 +53,9 @@ class SegmentConsumers(ABC):
 
     @abstractmethod
     def _crashed(self, name: str, error: BaseException) -> None: ...
+
+    def _callbacks(self, segment: SegmentId, ended: Callable[[TopicConsumer], None]) -> TopicCallbacks:
+        return TopicCallbacks(ended, lambda part, error: self._refused(segment, part, error), fatal=segment_fatal)
 
     def _add(self, segment: SegmentId, part: TopicConsumer) -> None:
         self.parts[segment] = part

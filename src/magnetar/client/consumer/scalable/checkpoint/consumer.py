@@ -55,7 +55,7 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
         asked = self.asked
         self.topic = topic
         self._begin_at = said(start)
-        self._schema = schema
+        self._shared = self._context(schema)
         losses = LossReporter(topic, self.counters, on_gap)
         kind: type[SingleReader] | type[GroupMember] = GroupMember if grouped else SingleReader
         self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
@@ -137,17 +137,7 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
         await self._reading.close()
 
     def _parts(self, reading: ReaderProtocol) -> SegmentReaders:
-        return SegmentReaders(
-            self._lookup,
-            self.topic,
-            self.asked,
-            reading,
-            inbox=self._inbox,
-            receiver=self.receiver,
-            counters=self.counters,
-            consumer=self,
-            schema=self._schema,
-        )
+        return SegmentReaders(self._shared, self.topic, self.asked, reading)
 
     def _end(self, error: MagnetarError) -> None:
         self.receiver.end(error)

@@ -64,9 +64,7 @@ class GroupMember:
         self._registration = Registration(
             lookup,
             topic,
-            asked.subscription,
-            asked.name,
-            position=InitialPosition.EARLIEST,
+            replace(asked, initial_position=InitialPosition.EARLIEST),
             assigned=self._assigned,
             ended=self.failed,
             kind=pb.CHECKPOINT,

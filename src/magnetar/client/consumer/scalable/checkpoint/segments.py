@@ -19,11 +19,9 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import END_ASK_S
 from magnetar.base.names import topic_name
 from magnetar.client.connection.connection import Connection
-from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
-from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers, segment_fatal
+from magnetar.client.consumer.context import ConsumerContext, ScalableSegment
+from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers
 from magnetar.client.consumer.scalable.segment_events import (
     CloseSegment,
     EndConsumer,
@@ -46,9 +44,7 @@ from magnetar.client.consumer.scalable.stream.assignment import (
 from magnetar.client.consumer.seek import last_message
 from magnetar.client.consumer.start_position import StartPosition
 from magnetar.client.consumer.topic_consumer import TopicConsumer
-from magnetar.client.counters import Counters
 from magnetar.client.message import Message, MessageId
-from magnetar.client.schema import Schema
 from magnetar.layout.checkpoint import START, SegmentPosition
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
@@ -88,26 +84,15 @@ class ReaderProtocol(Protocol):
 class SegmentReaders(SegmentConsumers):
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         reading: ReaderProtocol,
-        *,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        consumer: Any,
-        schema: Schema[Any],
     ) -> None:
-        super().__init__(lookup, f"checkpoint reader of {topic}")
+        super().__init__(context, f"checkpoint reader of {topic}")
         self._topic = topic
         self._asked = asked
         self._reading = reading
-        self._inbox = inbox
-        self._receiver = receiver
-        self._counters = counters
-        self._consumer = consumer
-        self._schema = schema
         self._follow = AssignmentState()
         self._layout: Layout | None = None
         self._handed: dict[SegmentId, Message[Any]] = {}  # the last one of each
@@ -185,23 +170,13 @@ class SegmentReaders(SegmentConsumers):
             self._reading.finished(segment)
             return
         part = TopicConsumer(
-            self._lookup,
+            self._context,
             grant.topic,
             replace(self._asked, name=f"{self._asked.name}-seg-{segment}", start=_start(place)),
-            inbox=self._inbox,
-            receiver=self._receiver,
-            counters=self._counters,
-            consumer=self._consumer,
-            schema=self._schema,
-            schema_info=self._schema.info(),
             queue_messages=self._asked.queue_of(len(self._follow.segments)),
-            on_active=lambda part, is_active: None,
-            on_end=lambda part: self._end(segment, part),
-            on_failed=lambda part, error: self._refused(segment, part, error),
-            fatal=segment_fatal,
-            segment=segment,
+            callbacks=self._callbacks(segment, partial(self._end, segment)),
+            segment=ScalableSegment(segment, self._topic),
             creates=False,
-            whole=self._topic,
         )
         if place.around is not None:
             part.start = StartPosition(message_id(place), around=place.around)

@@ -18,6 +18,7 @@ from magnetar.base.limits import SUBSCRIBES_AT_ONCE_MAX
 from magnetar.client.arguments import is_publish_ms
 from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
+from magnetar.client.consumer.context import ConsumerContext, ScalableSegment, TopicCallbacks
 from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
 from magnetar.client.consumer.receive.waiters import ReceiveWaiters
 from magnetar.client.consumer.seek import last_message, seek
@@ -77,7 +78,7 @@ async def _place(
     inbox = ReceiveQueue(asked.queue_bytes)
     runtime = lookup.pool.runtime
     part = TopicConsumer(
-        lookup,
+        ConsumerContext(lookup, inbox, ReceiveWaiters(inbox), Counters(), BYTES, consumer=None),
         topic,
         replace(
             asked,
@@ -86,17 +87,9 @@ async def _place(
             start=MessageId.LATEST if since_ms is None else MessageId.EARLIEST,
             paused=True,
         ),
-        inbox=inbox,
-        receiver=ReceiveWaiters(inbox),
-        counters=Counters(),
-        consumer=None,
-        schema=BYTES,
-        schema_info=None,
         queue_messages=1,
-        on_active=lambda part, is_active: None,
-        on_end=lambda part: None,
-        on_failed=lambda part, error: None,
-        segment=segment,
+        callbacks=TopicCallbacks(ended=lambda part: None, failed=lambda part, error: None),
+        segment=ScalableSegment(segment),
         creates=False,
     )
     await part.open(lookup.timeout_s)

@@ -55,7 +55,7 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
         self._undertaker: DeadLetterPublisher | None = None
         if asked.buries:
             self._undertaker = DeadLetterPublisher(asked, self._runtime, make_outbox, self.counters)
-        self._schema = schema
+        self._shared = self._context(schema, self._undertaker)
         self._paused = asked.paused
         self._limbs: dict[str, QueueTopic] = {}
         self._prepare()
@@ -202,15 +202,9 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
         create: bool = True,
     ) -> QueueTopic:
         return QueueTopic(
-            self._lookup,
+            self._shared,
             topic,
             replace(asked, paused=self._paused),
-            inbox=self._inbox,
-            receiver=self.receiver,
-            counters=self.counters,
-            consumer=self,
-            schema=self._schema,
-            graveyard=self._undertaker,
             ended=ended,
             open_elsewhere=open_elsewhere,
             create=create,

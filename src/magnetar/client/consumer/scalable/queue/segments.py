@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, TimedOut
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
-from magnetar.client.connection.lookup import Lookup, Route
+from magnetar.client.connection.lookup import Route
 from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
-from magnetar.client.consumer.receive.delivery import DeadLetterSink
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.context import ConsumerContext, ScalableSegment
 from magnetar.client.consumer.scalable.queue.assignment import (
     Effect,
     Event,
@@ -29,12 +26,10 @@ from magnetar.client.consumer.scalable.queue.assignment import (
     TimePassed,
 )
 from magnetar.client.consumer.scalable.seek import SeekTo, move, passed
-from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers, segment_fatal
+from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers
 from magnetar.client.consumer.scalable.segment_events import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded
 from magnetar.client.consumer.topic_consumer import TopicConsumer
-from magnetar.client.counters import Counters
 from magnetar.client.layout_watch import LayoutView, LayoutWatch
-from magnetar.client.schema import Schema
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
 
@@ -48,38 +43,26 @@ class QueueSegments(SegmentConsumers):
 
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         *,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        consumer: Any,
-        schema: Schema[Any],
-        graveyard: DeadLetterSink | None,
         ended: Callable[[MagnetarError], None],
         open_elsewhere: Callable[[], int] = lambda: 0,
         create: bool = True,
         home: str = "",
     ) -> None:
-        super().__init__(lookup, f"queue {asked.subscription} of {topic}")
+        super().__init__(context, f"queue {asked.subscription} of {topic}")
         self.topic = topic
         self._home = home or topic
         self._asked = asked
-        self._inbox = inbox
-        self._receiver = receiver
-        self._counters = counters
-        self._consumer = consumer
-        self._schema = schema
-        self._graveyard = graveyard
         self._ended = ended
         self._open_elsewhere = open_elsewhere
         self._paused = asked.paused
         self._spread = QueueAssignment()
         self._layout: Layout | None = None
         self._seeks = -1
-        self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=self._end, create=create)
+        self._watch = LayoutWatch(context.lookup, topic, heard=self._shown, gone=self._end, create=create)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def start(self, timeout_s: float) -> None:
@@ -157,7 +140,7 @@ class QueueSegments(SegmentConsumers):
     def _open(self, segment: SegmentId, inherits: bool) -> None:
         asked = self._asked
         part = TopicConsumer(
-            self._lookup,
+            self._context,
             self._name(segment),
             replace(
                 asked,
@@ -165,22 +148,10 @@ class QueueSegments(SegmentConsumers):
                 initial_position=InitialPosition.EARLIEST if inherits else asked.initial_position,
                 paused=self._paused,
             ),
-            inbox=self._inbox,
-            receiver=self._receiver,
-            counters=self._counters,
-            consumer=self._consumer,
-            schema=self._schema,
-            schema_info=self._schema.info(),
             queue_messages=asked.queue_of(len(self._spread.segments) + self._open_elsewhere()),
-            on_active=lambda part, is_active: None,
-            on_end=lambda part: self.handle(SegmentEnded(segment)),
-            on_failed=lambda part, error: self._refused(segment, part, error),
-            graveyard=self._graveyard,
-            fatal=segment_fatal,
-            segment=segment,
+            callbacks=self._callbacks(segment, lambda part: self.handle(SegmentEnded(segment))),
+            segment=ScalableSegment(segment, self.topic, self._home),
             creates=not inherits,
-            whole=self.topic,
-            home=self._home,
         )
         part.on_seeks = self._sought
         self._add(segment, part)

@@ -8,22 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
-from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.ack.dead_letters import retry_topic
 from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
-from magnetar.client.consumer.receive.delivery import DeadLetterSink
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.context import ConsumerContext
 from magnetar.client.consumer.scalable.queue.segments import QueueSegments
 from magnetar.client.consumer.scalable.seek import SeekTo
 from magnetar.client.consumer.topic_consumer import TopicConsumer
-from magnetar.client.counters import Counters
-from magnetar.client.schema import Schema
 
 
 class QueueTopic:
@@ -33,16 +27,10 @@ class QueueTopic:
 
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         *,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        consumer: Any,
-        schema: Schema[Any],
-        graveyard: DeadLetterSink | None,
         ended: Callable[[MagnetarError], None],
         open_elsewhere: Callable[[], int] = lambda: 0,
         create: bool = True,
@@ -55,15 +43,9 @@ class QueueTopic:
             topics.append((again, replace(asked, initial_position=InitialPosition.EARLIEST), True))
         for name, wanted, makes in topics:
             made = QueueSegments(
-                lookup,
+                context,
                 name,
                 wanted,
-                inbox=inbox,
-                receiver=receiver,
-                counters=counters,
-                consumer=consumer,
-                schema=schema,
-                graveyard=graveyard,
                 ended=ended,
                 open_elsewhere=open_elsewhere,
                 create=makes,

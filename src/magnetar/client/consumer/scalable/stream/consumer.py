@@ -56,7 +56,7 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         super().__init__(lookup, asked, "stream", log=log, facts=facts, watches=True, closed=closed)
         self.topic = topic
         self._strands: dict[str, StreamTopic] = {}
-        self._schema = schema
+        self._shared = self._context(schema)
         self._stamps = itertools.count(1)
         self._prepare()
 
@@ -195,19 +195,7 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
     def _strand(
         self, topic: str, asked: ConsumerConfig, ended: Callable[[MagnetarError], None], *, create: bool = True
     ) -> StreamTopic:
-        return StreamTopic(
-            self._lookup,
-            topic,
-            asked,
-            whole=self,
-            inbox=self._inbox,
-            receiver=self.receiver,
-            counters=self.counters,
-            schema=self._schema,
-            stamps=self._stamps,
-            ended=ended,
-            create=create,
-        )
+        return StreamTopic(self._shared, topic, asked, stamps=self._stamps, ended=ended, create=create)
 
     # Called by messages
 

@@ -20,7 +20,7 @@ from magnetar.client.connection.error_codes import error_of
 from magnetar.client.connection.lookup import Lookup, Route
 from magnetar.client.connection.pool import Pool
 from magnetar.client.connection.reconnect import Reconnector
-from magnetar.client.consumer.config import InitialPosition
+from magnetar.client.consumer.config import ConsumerConfig
 from magnetar.client.consumer.scalable.stream.assignment import Assigned, SegmentGrant
 from magnetar.observe.log import get
 from magnetar.wire.proto import pb
@@ -44,13 +44,10 @@ class Registration:
         self,
         lookup: Lookup,
         topic: str,
-        subscription: str,
-        name: str,
+        asked: ConsumerConfig,
         *,
-        position: InitialPosition,
         assigned: Callable[[Assigned], None],
         ended: Callable[[MagnetarError], None],
-        close_s: float = STREAM_LEAVE_S,
         kind: pb.ScalableConsumerType = pb.STREAM,
     ) -> None:
         self.pool = lookup.pool
@@ -58,9 +55,9 @@ class Registration:
         self.controller: Route | None = None
         self._lookup = lookup
         self._topic = topic
-        self._subscription = subscription
-        self._name = name
-        self._position = position
+        self._subscription = asked.subscription
+        self._name = asked.name
+        self._position = asked.initial_position
         self._assigned = assigned
         self._on_ended = ended
         self._listening: Connection | None = None
@@ -68,7 +65,7 @@ class Registration:
         self._known = False  # it was registered once
         self._tells = False  # whether the server supports an unregister command
         self._waiting: list[asyncio.Future[None]] = []
-        self._close_s = close_s
+        self._close_s = STREAM_LEAVE_S
         self._kind = kind
         self._attached = Reconnector(self, topic, self._open, ended=self._ended, fatal=registration_fatal)
 

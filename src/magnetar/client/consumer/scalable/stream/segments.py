@@ -10,16 +10,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import END_ASK_S, HELD_BACK_WARN_S, HELD_BACK_WARN_S_MIN
-from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig, InitialPosition, SegmentsChanged, by_buckets
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue, TopicQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
-from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers, segment_fatal
+from magnetar.client.consumer.context import ConsumerContext, ScalableSegment
+from magnetar.client.consumer.receive.receive_queue import TopicQueue
+from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers
 from magnetar.client.consumer.scalable.segment_events import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded
 from magnetar.client.consumer.scalable.stream.ack_position import AckPosition
 from magnetar.client.consumer.scalable.stream.assignment import (
@@ -37,8 +35,6 @@ from magnetar.client.consumer.scalable.stream.assignment import (
 from magnetar.client.consumer.scalable.stream.positions import Positions
 from magnetar.client.consumer.seek import last_message
 from magnetar.client.consumer.topic_consumer import TopicConsumer
-from magnetar.client.counters import Counters
-from magnetar.client.schema import Schema
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors, descendants
 from magnetar.observe.log import get
@@ -51,28 +47,18 @@ class StreamSegments(SegmentConsumers):
 
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         *,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        consumer: Any,
-        schema: Schema[Any],
         stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
     ) -> None:
-        super().__init__(lookup, f"share of {asked.subscription}")
+        super().__init__(context, f"share of {asked.subscription}")
         self.positions: Positions[AckPosition] = Positions(stamps, apart=lambda place: place.around is not None)
-        self.id = lookup.pool.next_id()
+        self.id = context.lookup.pool.next_id()
         self._topic = topic
         self._asked = asked
-        self._inbox = inbox
-        self._receiver = receiver
-        self._counters = counters
-        self._consumer = consumer
-        self._schema = schema
         self._ended = ended
         self._follow = AssignmentState()
         self._layout: Layout | None = None
@@ -133,7 +119,7 @@ class StreamSegments(SegmentConsumers):
                 case CloseSegment(segment=segment):
                     self._runtime.spawn(self._owner, self._leave(segment))
                 case WarnHeldBack(segment=segment, children=children, unacked=unacked):
-                    self._counters.held_back += 1
+                    self._context.counters.held_back += 1
                     log.warning(
                         "segment_waiting",
                         why="messages of the sealed segment are unacknowledged, so its children wait: acknowledge them",
@@ -150,22 +136,12 @@ class StreamSegments(SegmentConsumers):
         segment = grant.segment
         asked = replace(self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment))
         part = TopicConsumer(
-            self._lookup,
+            self._context,
             grant.topic,
             asked if not grant.buckets else by_buckets(asked, grant.buckets),
-            inbox=self._inbox,
-            receiver=self._receiver,
-            counters=self._counters,
-            consumer=self._consumer,
-            schema=self._schema,
-            schema_info=self._schema.info(),
             queue_messages=self._asked.queue_messages,
-            on_active=lambda part, is_active: None,
-            on_end=lambda part: self.handle(SegmentEnded(segment)),
-            on_failed=lambda part, error: self._refused(segment, part, error),
-            fatal=segment_fatal,
-            segment=segment,
-            whole=self._topic,
+            callbacks=self._callbacks(segment, lambda part: self.handle(SegmentEnded(segment))),
+            segment=ScalableSegment(segment, self._topic),
         )
         self._put_in_order(segment, part.lane)
         part.on_moved = lambda: self.positions.moved(segment)
@@ -247,7 +223,7 @@ class StreamSegments(SegmentConsumers):
         super()._gone(segment)
         self._revoked.discard(segment)
         self.positions.closed(segment)
-        self._receiver.notify(1)  # messages of its children may have waited for its end
+        self._context.receiver.notify(1)  # messages of its children may have waited for its end
         self._tell_segments()
 
     # Time

@@ -7,74 +7,47 @@ them in order. Messages go to the consumer's one receive queue; `positions` stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId
-from magnetar.client.connection.lookup import Lookup
 from magnetar.client.consumer.config import ConsumerConfig
-from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
-from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.context import ConsumerContext
 from magnetar.client.consumer.scalable.seek import SeekTo, move, passed
 from magnetar.client.consumer.scalable.stream.ack_position import AckPosition
 from magnetar.client.consumer.scalable.stream.positions import Positions
 from magnetar.client.consumer.scalable.stream.registration import Registration
 from magnetar.client.consumer.scalable.stream.segments import StreamSegments
 from magnetar.client.consumer.topic_consumer import TopicConsumer
-from magnetar.client.counters import Counters
 from magnetar.client.layout_watch import LayoutView, LayoutWatch
 from magnetar.client.message import Message, MessageId
-from magnetar.client.schema import Schema
 
 Acks = list[tuple[SegmentId, AckPosition]]
 
 
 class StreamTopic:
-    """Created and closed by its consumer, `whole`. `stamps` gives every message of that consumer its stamp. `ended` is
+    """Created and closed by its consumer. `stamps` gives every message of that consumer its stamp. `ended` is
     called when it cannot continue after it had begun.
     """
 
     def __init__(
         self,
-        lookup: Lookup,
+        context: ConsumerContext,
         topic: str,
         asked: ConsumerConfig,
         *,
-        whole: Any,
-        inbox: ReceiveQueue,
-        receiver: ReceiveWaiters,
-        counters: Counters,
-        schema: Schema[Any],
         stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
         create: bool = True,
     ) -> None:
         self.topic = topic
-        self.whole = whole
-        self._lookup = lookup
+        self.whole = context.consumer
+        self._lookup = lookup = context.lookup
         self._subscription = asked.subscription
-        self._share = StreamSegments(
-            lookup,
-            topic,
-            asked,
-            inbox=inbox,
-            receiver=receiver,
-            counters=counters,
-            consumer=self,
-            schema=schema,
-            stamps=stamps,
-            ended=ended,
-        )
+        self._share = StreamSegments(replace(context, consumer=self), topic, asked, stamps=stamps, ended=ended)
         self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=ended, create=create)
-        self._registration = Registration(
-            lookup,
-            topic,
-            asked.subscription,
-            asked.name,
-            position=asked.initial_position,
-            assigned=self._share.handle,
-            ended=ended,
-        )
+        self._registration = Registration(lookup, topic, asked, assigned=self._share.handle, ended=ended)
 
     @property
     def positions(self) -> Positions[AckPosition]:
