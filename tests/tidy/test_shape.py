@@ -142,6 +142,27 @@ def ceremony(source: Source) -> Iterator[str]:
                     yield source.found(inner, "a hot file has no nested function")
 
 
+CONSTRUCTOR_PARAMETERS_MAX = 8
+
+
+def crowded(source: Source) -> Iterator[str]:
+    """Constructors of components. A class with `__slots__` is a record: its parameters are its fields."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ClassDef) or any(_names(each) == ["__slots__"] for each in node.body):
+            continue
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                arguments = method.args
+                count = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]) - 1
+                if count > CONSTRUCTOR_PARAMETERS_MAX:
+                    yield source.found(method, f"{node.name} takes {count} parameters: group them")
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
 def chosen(prefixes: list[str]) -> list[Source]:
     return [source for source in product() if source.path.removeprefix("src/magnetar/").startswith(tuple(prefixes))]
 
@@ -152,6 +173,10 @@ def test_deciders_do_not_wait() -> None:
 
 def test_hot_files_are_plain() -> None:
     assert findings(ceremony, chosen(HOT)) == []
+
+
+def test_constructors_take_few_parameters() -> None:
+    assert findings(crowded, product()) == []
 
 
 @pytest.mark.parametrize("path", [*DECIDERS, *HOT])
@@ -180,3 +205,11 @@ def test_a_decider_that_waits_is_caught(text: str) -> None:
 )
 def test_ceremony_in_a_hot_file_is_caught(text: str) -> None:
     assert findings(ceremony, [Source("src/magnetar/wire/frames.py", text)])
+
+
+def test_a_crowded_constructor_is_caught() -> None:
+    parameters = ", ".join(f"p{number}" for number in range(CONSTRUCTOR_PARAMETERS_MAX + 1))
+    text = f"class Component:\n    def __init__(self, {parameters}):\n        pass"
+    assert findings(crowded, [Source("src/magnetar/broker/x.py", text)])
+    record = text.replace(":\n", ":\n    __slots__ = ()\n", 1)
+    assert findings(crowded, [Source("src/magnetar/broker/x.py", record)]) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from magnetar.base.errors import MagnetarError, Refused, Unavailable
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, SHARE_ASK_S
@@ -23,9 +24,21 @@ from magnetar.scalable.consumers.remote import assignment
 log = get("scalable")
 
 
+@dataclass(frozen=True, slots=True)
+class LocalContext:
+    """What all stream consumers of this broker share. `register` finds the leader and registers a consumer there;
+    `moved` is called with the number of the session that ended."""
+
+    runtime: Runtime
+    owner: Owner
+    peers: Peers
+    register: Callable[[LocalConsumer], Awaitable[Assignment]]
+    moved: Callable[[LocalConsumer, int], None]
+
+
 class LocalConsumer:
-    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this consumer there. `makes`: a
-    consumer that comes for the first time creates a missing subscription."""
+    """Implements the coordinator's `Listener`. `makes`: a consumer that comes for the first time creates a missing
+    subscription."""
 
     def __init__(
         self,
@@ -33,12 +46,8 @@ class LocalConsumer:
         subscription: str,
         consumer: str,
         listener: Listener,
+        context: LocalContext,
         *,
-        runtime: Runtime,
-        owner: Owner,
-        peers: Peers,
-        register: Callable[[LocalConsumer], Awaitable[Assignment]],
-        moved: Callable[[LocalConsumer, int], None],
         makes: bool = True,
     ) -> None:
         self.name = name
@@ -51,11 +60,11 @@ class LocalConsumer:
         self.away = False  # registered with another broker
         self.closed = False
         self._listener = listener
-        self._runtime = runtime
-        self._owner = owner
-        self._peers = peers
-        self._register = register
-        self._moved = moved
+        self._runtime = context.runtime
+        self._owner = context.owner
+        self._peers = context.peers
+        self._register = context.register
+        self._moved = context.moved
         self._task: asyncio.Task[None] | None = None
         self._again = False  # the leader ended while it was being followed
 

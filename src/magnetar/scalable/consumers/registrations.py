@@ -17,7 +17,7 @@ from magnetar.cluster.peers import AwaitAssignment, LeaderAnswer, LeaderRequest,
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.consumers.assignment import Assignment, Listener, removed
 from magnetar.scalable.consumers.coordinator import Coordinator
-from magnetar.scalable.consumers.local import LocalConsumer
+from magnetar.scalable.consumers.local import LocalConsumer, LocalContext
 from magnetar.scalable.consumers.remote import RemoteConsumers
 from magnetar.scalable.leader.controller import Controller
 from magnetar.scalable.leader.term import Term
@@ -39,15 +39,15 @@ class StreamRegistrations:
         subscribe: Callable[[TopicName, str], Awaitable[None]],
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        self._runtime = runtime
         self._peers = peers
         self._controllers = controllers
         self._controller = controller
         self._subscribe = subscribe
         self._owner = Owner("stream consumers", failed)
-        self._seats: dict[Key, LocalConsumer] = {}
+        self._context = LocalContext(runtime, self._owner, peers, register=self._register, moved=self._moved)
+        self._by_session: dict[Key, LocalConsumer] = {}
         self._connected: dict[str, LocalConsumer] = {}  # by connection
-        self._visitors = RemoteConsumers()
+        self._remote = RemoteConsumers()
 
     def __len__(self) -> int:
         """Consumers that are connected here."""
@@ -57,49 +57,38 @@ class StreamRegistrations:
         self, name: TopicName, subscription: str, consumer: str, listener: Listener, *, makes: bool = True
     ) -> Assignment:
         """`makes`: create the subscription if it does not exist."""
-        seat = LocalConsumer(
-            name,
-            subscription,
-            consumer,
-            listener,
-            runtime=self._runtime,
-            owner=self._owner,
-            peers=self._peers,
-            register=self._register,
-            moved=self._moved,
-            makes=makes,
-        )
+        local = LocalConsumer(name, subscription, consumer, listener, self._context, makes=makes)
         before = self._connected.get(listener.connection)
         if before is not None:  # the same consumer asks again: its first registration is followed no longer
             self._forget(before)
             before.close()
-        self._connected[listener.connection] = seat
+        self._connected[listener.connection] = local
         try:
-            return await seat.begin()
+            return await local.begin()
         except BaseException:  # its connection is gone, as a rule: what the leader still writes down must not stay
-            self._forget(seat)
-            seat.close()
-            found = self.coordinator(name, subscription)
-            if found is not None:
-                found.gone(seat.connection)
+            self._forget(local)
+            local.close()
+            coordinator = self.coordinator(name, subscription)
+            if coordinator is not None:
+                coordinator.gone(local.connection)
             raise
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """Releases all segments of the consumer immediately. A session older than the present one changes nothing."""
-        seat = self._seats.get((name.canonical, subscription, consumer, session))
-        if seat is not None:
-            self._forget(seat)
-            seat.close()
+        local = self._by_session.get((name.canonical, subscription, consumer, session))
+        if local is not None:
+            self._forget(local)
+            local.close()
         try:
             term = await self._controller(name).lead()
         except Moved:
-            if seat is None:
+            if local is None:
                 raise
-            await seat.leave()
+            await local.leave()
             return
-        found = await term.coordinator(subscription)
-        if found is not None:
-            await found.leave(consumer, session)
+        coordinator = await term.coordinator(subscription)
+        if coordinator is not None:
+            await coordinator.leave(consumer, session)
 
     async def segment_closed(self, name: TopicName, subscription: str, consumer: str, segment: SegmentId) -> None:
         """A consumer that may be registered anywhere closed a segment: it leaves if it is to read that segment."""
@@ -115,13 +104,13 @@ class StreamRegistrations:
 
     def lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """The connection of the consumer was lost: its grace period begins at the leader."""
-        seat = self._seats.get((name.canonical, subscription, consumer, session))
-        if seat is not None:
-            self._forget(seat)
-            seat.lost()
-        found = self.coordinator(name, subscription)
-        if found is not None:
-            found.disconnected(consumer, session)
+        local = self._by_session.get((name.canonical, subscription, consumer, session))
+        if local is not None:
+            self._forget(local)
+            local.lost()
+        coordinator = self.coordinator(name, subscription)
+        if coordinator is not None:
+            coordinator.disconnected(consumer, session)
 
     def coordinator(self, name: TopicName, subscription: str) -> Coordinator | None:
         """While this broker leads."""
@@ -131,8 +120,8 @@ class StreamRegistrations:
     async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
         """By another broker, because this one leads."""
         if isinstance(request, AwaitAssignment):
-            told = await self._visitors.share(request.connection, request.seen, request.wait_s)
-            return NoChange() if told is None else told
+            reply = await self._remote.share(request.connection, request.seen, request.wait_s)
+            return NoChange() if reply is None else reply
         try:
             term = await self._controller(name).lead()
         except Moved as error:
@@ -140,66 +129,68 @@ class StreamRegistrations:
         match request:
             case Register():
                 new = request.makes and not request.resume
-                found = await self._coordinator(term, name, request.subscription, new=new)
-                return await self._visitors.register(
-                    found, request.consumer, request.connection, request.resume, shares=request.shares
+                coordinator = await self._coordinator(term, name, request.subscription, new=new)
+                return await self._remote.register(
+                    coordinator, request.consumer, request.connection, request.resume, shares=request.shares
                 )
             case Leave():
                 return await self._left(term, request)
 
     async def close(self) -> None:
         await self._owner.close()
-        self._visitors.close()
-        self._seats.clear()
+        self._remote.close()
+        self._by_session.clear()
         self._connected.clear()
 
     async def _left(self, term: Term, request: Leave) -> Left:
-        found = await term.coordinator(request.subscription)
+        coordinator = await term.coordinator(request.subscription)
         if request.segment is not None:
-            if found is not None:
-                await found.segment_closed(request.consumer, SegmentId(request.segment))
+            if coordinator is not None:
+                await coordinator.segment_closed(request.consumer, SegmentId(request.segment))
             return Left()
-        self._visitors.leave(request.connection)
-        if found is not None and request.lost:
-            found.disconnected(request.consumer, request.session)
-        elif found is not None:
-            await found.leave(request.consumer, request.session)
+        self._remote.leave(request.connection)
+        if coordinator is not None and request.lost:
+            coordinator.disconnected(request.consumer, request.session)
+        elif coordinator is not None:
+            await coordinator.leave(request.consumer, request.session)
         return Left()
 
-    async def _register(self, seat: LocalConsumer) -> Assignment:
+    async def _register(self, local: LocalConsumer) -> Assignment:
         try:
-            term = await self._controller(seat.name).lead()
+            term = await self._controller(local.name).lead()
         except Moved:
-            return await seat.ask()
-        found = await self._coordinator(term, seat.name, seat.subscription, new=seat.makes and not seat.session)
-        return await found.register(seat.consumer, seat, resume=seat.session)
+            return await local.ask()
+        coordinator = await self._coordinator(
+            term, local.name, local.subscription, new=local.makes and not local.session
+        )
+        return await coordinator.register(local.consumer, local, resume=local.session)
 
     async def _coordinator(self, term: Term, name: TopicName, subscription: str, *, new: bool) -> Coordinator:
         """Creates a missing subscription for a consumer that registers first, not for one that was registered."""
-        found = await term.coordinator(subscription)
-        if found is None and new:
+        coordinator = await term.coordinator(subscription)
+        if coordinator is None and new:
             await self._subscribe(name, subscription)
-            found = await term.coordinator(subscription)
-            if found is None:
+            coordinator = await term.coordinator(subscription)
+            if coordinator is None:
                 raise NotReady(f"subscription {subscription} is being removed: try again")
-        if found is None:
+        if coordinator is None:
             record, _ = await term.around.records.fresh(name)
             raise removed(subscription, record, term.incarnation)
-        return found
+        return coordinator
 
-    def _moved(self, seat: LocalConsumer, before: int) -> None:
+    def _moved(self, local: LocalConsumer, before: int) -> None:
         """Its session has another number now, or has ended."""
-        key = seat.name.canonical, seat.subscription, seat.consumer
-        if self._seats.get((*key, before)) is seat:
-            del self._seats[(*key, before)]
-        if seat.closed:
-            self._forget(seat)
+        key = local.name.canonical, local.subscription, local.consumer
+        if self._by_session.get((*key, before)) is local:
+            del self._by_session[(*key, before)]
+        if local.closed:
+            self._forget(local)
         else:
-            self._seats[(*key, seat.session)] = seat
+            self._by_session[(*key, local.session)] = local
 
-    def _forget(self, seat: LocalConsumer) -> None:
-        key = seat.name.canonical, seat.subscription, seat.consumer, seat.session
-        if self._seats.get(key) is seat:
-            del self._seats[key]
-        if self._connected.get(seat.connection) is seat:
-            del self._connected[seat.connection]
+    def _forget(self, local: LocalConsumer) -> None:
+        key = local.name.canonical, local.subscription, local.consumer, local.session
+        if self._by_session.get(key) is local:
+            del self._by_session[key]
+        if self._connected.get(local.connection) is local:
+            del self._connected[local.connection]
