@@ -306,20 +306,6 @@ def full_name(text: str) -> str:
     return text
 
 
-def topic_of_ledger(ledger_name: str) -> str:
-    """The topic of a managed ledger. A former cluster part of the name is skipped."""
-    if not ledger_name:
-        return ""
-    parts = ledger_name.split("/")
-    if len(parts) == 5 and parts[2] == Domain.SEGMENT:
-        return f"{Domain.SEGMENT}://{parts[0]}/{parts[1]}/{decode(parts[3])}/{parts[4]}"
-    if len(parts) == 5:
-        return f"{parts[3]}://{parts[0]}/{parts[2]}/{decode(parts[4])}"
-    if len(parts) == 4:
-        return f"{parts[2]}://{parts[0]}/{parts[1]}/{decode(parts[3])}"
-    raise InvalidName("not the name of a managed ledger", name=ledger_name)
-
-
 def encode(text: str) -> str:
     """Form encoding as in Java's URLEncoder: the last part of metadata paths and routes, and cursor names."""
     return quote_plus(utf8(text), safe="*").replace("~", "%7E")

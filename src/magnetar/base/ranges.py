@@ -60,14 +60,6 @@ class HashRange:
 FULL = HashRange(0, SLOT_MAX)
 
 
-def range_from_hex(text: str) -> HashRange:
-    """The inverse of `HashRange.hex`; leading zeros may be missing."""
-    start, dash, end = text.partition("-")
-    if not dash:
-        raise InvalidRange("a hash range must be two hexadecimal numbers with a dash", text=text)
-    return HashRange(slot_from_hex(start), slot_from_hex(end))
-
-
 def slot_from_hex(text: str) -> int:
     digits = text.removeprefix("+")  # as Java reads numbers
     if not digits or len(digits) > 16 or not set(digits) <= set("0123456789abcdefABCDEF"):

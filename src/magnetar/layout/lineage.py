@@ -32,11 +32,6 @@ def descendants_of_any(layout: Layout, ids: Iterable[SegmentId]) -> set[SegmentI
     return _walk(layout, [child for id in ids for child in layout.segment(id).children], up=False)
 
 
-def lineage(layout: Layout, id: SegmentId) -> list[SegmentId]:
-    """The segment, what it came from and what came of it, by id."""
-    return sorted(ancestors(layout, id) | {id} | descendants(layout, id))
-
-
 def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
     """Whether one segment came of another."""
     left, seen = list(layout.segment(id).parents), set[SegmentId]()
@@ -66,11 +61,6 @@ def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
 def blockers(layout: Layout, id: SegmentId, done: Collection[SegmentId]) -> list[SegmentId]:
     """The ancestors that a segment still waits for, by id."""
     return sorted(ancestors(layout, id) - set(done))
-
-
-def merge_depth(layout: Layout, id: SegmentId) -> int:
-    """How many segments in the ancestry, itself included, came of a merge."""
-    return sum(len(layout.segment(one).parents) > 1 for one in ancestors(layout, id) | {id})
 
 
 def removable(layout: Layout) -> list[SegmentId]:

@@ -29,11 +29,6 @@ def segment_hash(key: str | bytes, routing: Routing) -> int:
     return low16(value) if routing is Routing.LOW16 else high16(value)
 
 
-def bucket_hash(key: str | bytes) -> int:
-    """The place of a key among the entry buckets of its segment."""
-    return low16(murmur3(utf8(key) if isinstance(key, str) else key))
-
-
 def legacy_partition(key: str | bytes, partitions: int) -> int:
     """The partition of a key where every active segment is a plain topic: as routers of partitioned topics do."""
     return masked(murmur3(utf8(key) if isinstance(key, str) else key)) % partitions

@@ -18,7 +18,6 @@ from magnetar.wire.broker_frames import _LOW, _LOW_BITS, _LOW_MASK, _WHOLE, vari
 # Fields of a message in a batch other than size and sequence id: those before its size, between the two, and after.
 Extras: TypeAlias = tuple[bytes, bytes, bytes]
 
-NO_EXTRAS: Extras = (b"", b"", b"")
 
 _LENGTH = Struct(">I")
 _pack = _LENGTH.pack

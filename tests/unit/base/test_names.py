@@ -20,7 +20,6 @@ from magnetar.base.names import (
     namespace_name,
     segment_name,
     topic_name,
-    topic_of_ledger,
 )
 from magnetar.base.ranges import HashRange
 from tests.golden import load
@@ -57,7 +56,6 @@ def test_valid_names_have_every_derived_form(case):
     raises_or_equals(case, "schema_name", lambda: name.schema_name)
     raises_or_equals(case, "partition_3", lambda: name.partition(3))
     raises_or_equals(case, "to_scalable_topic", lambda: name.scalable)
-    raises_or_equals(case, "from_persistence_naming_encoding", lambda: topic_of_ledger(name.ledger_name))
     if case["segment"]:
         assert str(name.segment) == case["segment_descriptor"]
         assert (name.segment.id, name.segment.range) == (
@@ -97,15 +95,6 @@ def test_namespaces(case):
         return
     name = namespace_name(case["input"])
     assert (str(name), name.tenant, name.local_name) == (case["name"], case["tenant"], case["local_name"])
-
-
-@pytest.mark.parametrize("case", VECTORS["from_persistence_naming_encoding"], ids=lambda case: case["input"])
-def test_topic_of_a_managed_ledger(case):
-    if "error" in case:
-        with pytest.raises(InvalidName):
-            topic_of_ledger(case["input"])
-    else:
-        assert topic_of_ledger(case["input"]) == case["topic"]
 
 
 @pytest.mark.parametrize("case", VECTORS["codec"], ids=lambda case: ascii(case["raw"]))

@@ -14,7 +14,7 @@ from magnetar.base.ids import Epoch, Position, SegmentId
 from magnetar.base.names import topic_name
 from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
 from magnetar.layout.layout import Child, Diff, Layout, diff, initial
-from magnetar.layout.lineage import lineage, merge_depth, open_segments
+from magnetar.layout.lineage import ancestors, descendants, open_segments
 from magnetar.layout.plain_layout import migrated, synthetic
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending, Segment, State
@@ -46,10 +46,18 @@ def shown(layout: Layout) -> dict:
             for one in layout.segments
         ],
         "active": sorted(one.id for one in layout.active),
-        "merge_depth": {str(one.id): merge_depth(layout, one.id) for one in layout.segments},
+        "merge_depth": {str(one.id): merges(layout, one.id) for one in layout.segments},
         "lineage": {str(one.id): lineage(layout, one.id) for one in layout.segments},
         "active_segment_of_hash": [[hash, layout.route(hash).id] for hash in PROBES],
     }
+
+
+def lineage(layout: Layout, id: SegmentId) -> list[SegmentId]:
+    return sorted(ancestors(layout, id) | {id} | descendants(layout, id))
+
+
+def merges(layout: Layout, id: SegmentId) -> int:
+    return sum(len(layout.segment(one).parents) > 1 for one in ancestors(layout, id) | {id})
 
 
 PROBES = [hash for hash, _ in VECTORS["sequences"][0]["start"]["active_segment_of_hash"]]

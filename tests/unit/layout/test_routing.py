@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.layout.routing import Routing, bucket_hash, routing_of, segment_hash, shares_by_buckets
+from magnetar.layout.routing import Routing, routing_of, segment_hash, shares_by_buckets
 from tests.golden import load
 
 
@@ -23,7 +23,6 @@ from tests.golden import load
 def test_both_halves_of_the_hash(key, high, low):
     assert segment_hash(key, Routing.HIGH16) == high
     assert segment_hash(key.encode(), Routing.LOW16) == low
-    assert bucket_hash(key) == low
 
 
 def test_the_released_client_takes_the_low_half():

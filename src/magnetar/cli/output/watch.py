@@ -24,7 +24,6 @@ from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output.watch_screen import PipeOutput, Screen, WatchFrame
 from magnetar.cli.sleep import InterruptibleSleep
 
-EVERY = "1s"  # default interval
 WATCH_S_MIN, WATCH_S_MAX = 0.1, 86_400.0  # people cannot follow shorter intervals; for longer ones, use a timer
 READING = Group("Reads", sort_key=10)
 

@@ -25,7 +25,6 @@ class Operation:
     op: str
     kind: str  # "SPLIT", "MERGE", "DELETE"
     topic: str
-    started_ms: int
     phase: str = "PREFLIGHT"
     steps: list[OperationStep] = field(default_factory=list)
     error: str = ""  # why it was not done
@@ -86,7 +85,7 @@ class Operations:
         key = topic.canonical, op
         found = self._kept.get(key)
         if found is None or found.done:
-            found = self._kept[key] = Operation(op, kind, str(topic), now_ms)
+            found = self._kept[key] = Operation(op, kind, str(topic))
         while len(self._kept) > OPERATIONS_KEPT_MAX:
             del self._kept[next(iter(self._kept))]
         return found

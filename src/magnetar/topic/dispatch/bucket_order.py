@@ -70,12 +70,8 @@ class BucketOrder(Generic[K]):
             self._wait(slot, position)
         return freed
 
-    def consumer_left(self, consumer: K) -> list[Position]:
-        """What it held now waits; those positions in order."""
-        return self.consumers_left([consumer])
-
     def consumers_left(self, consumers: Collection[K]) -> list[Position]:
-        """As `consumer_left`, of several together."""
+        """What they held now waits; those positions in order."""
         gone = set(consumers)
         held: dict[Position, int] = {}
         for consumer in consumers:

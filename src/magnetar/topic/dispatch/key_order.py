@@ -90,12 +90,9 @@ class KeyOrder(Generic[K]):
         line.add_one(position)
         return freed
 
-    def consumer_left(self, consumer: K) -> list[Position]:
-        """What it held now waits; those positions in order. Its slots have other owners now, as after `moved`."""
-        return self.consumers_left([consumer])
-
     def consumers_left(self, consumers: Collection[K]) -> list[Position]:
-        """As `consumer_left`, of several together: what waits is filed again once for all of them."""
+        """What they held now waits; those positions in order. Their slots have other owners now, as after `moved`. What
+        waits is filed once for all of them."""
         released: list[Position] = []
         by_slot: dict[int, list[Position]] = {}
         for consumer in consumers:
@@ -122,7 +119,7 @@ class KeyOrder(Generic[K]):
     def take(self, select: Callable[[int], K | None], n: int, ready: Callable[[K], bool]) -> list[Position]:
         """Up to `n` waiting positions, oldest first, whose slot's owner (by `select`) is ready and may have them; they
         go on waiting until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given. What
-        `select` answers may change only with `consumer_left` and `moved`, what `ready` answers at any time.
+        `select` answers may change only with `consumers_left` and `moved`, what `ready` answers at any time.
         """
         self._file(select)
         if validation.enabled and len(self._slots) <= VALIDATED_MAX:

@@ -61,12 +61,6 @@ class AutoSplit(Generic[K]):
     def select(self, slot: int) -> K | None:
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
-    def select_many(self, slots: Sequence[int]) -> list[K | None]:
-        ends, owners = self._ends, self._owners
-        if not ends:
-            return [None] * len(slots)
-        return [owners[bisect_left(ends, slot)] for slot in slots]
-
     def ranges(self) -> list[tuple[int, int, K]]:
         starts = [0, *(end + 1 for end in self._ends)]
         return list(zip(starts, self._ends, self._owners, strict=False))
@@ -122,9 +116,6 @@ class ConsistentRing(Generic[K]):
             return None
         return self._at[self._next(slot)][0]
 
-    def select_many(self, slots: Sequence[int]) -> list[K | None]:
-        return [self.select(slot) for slot in slots]
-
     def ranges(self) -> list[tuple[int, int, K]]:
         if not self._points:
             return []
@@ -166,9 +157,6 @@ class Sticky(Generic[K]):
             return None
         _, end, consumer = self._ranges[at]
         return consumer if slot <= end else None
-
-    def select_many(self, slots: Sequence[int]) -> list[K | None]:
-        return [self.select(slot) for slot in slots]
 
     def ranges(self) -> list[tuple[int, int, K]]:
         return joined(self._ranges)

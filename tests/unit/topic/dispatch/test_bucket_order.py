@@ -51,7 +51,7 @@ def test_what_a_consumer_that_left_held_waits_in_order_in_all_its_buckets() -> N
     order = BucketOrder[str]()
     order.sent(slot_of(0, 1), "a", pos(0))
     order.sent(slot_of(1, 1), "a", pos(1))
-    assert order.consumer_left("a") == [pos(0), pos(1)]
+    assert order.consumers_left(["a"]) == [pos(0), pos(1)]
     assert order.held() == 0
     assert not order.may_send(slot_of(0, 0), "b", pos(2))
     assert order.take(lambda _: "b", 9, lambda _: True) == [pos(0), pos(1)]
@@ -128,7 +128,7 @@ class NoBucketAtTwoConsumers(RuleBasedStateMachine):
         self.consumers.remove(gone)
         self.selector.remove(gone)
         theirs = sorted(p for p, c in self.held.items() if c == gone)
-        assert self.order.consumer_left(gone) == theirs
+        assert self.order.consumers_left([gone]) == theirs
         for position in theirs:
             del self.held[position]
             self.waiting.add(position)

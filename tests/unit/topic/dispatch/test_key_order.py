@@ -4,7 +4,7 @@ nacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import Phase, settings
@@ -81,7 +81,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         self.consumers.remove(consumer)
         self.selector.remove(consumer)
         released = sorted(p for p, c in self.held.items() if c == consumer)
-        assert self.order.consumer_left(consumer) == released
+        assert self.order.consumers_left([consumer]) == released
         for position in released:
             del self.held[position]
             self.waiting.add(position)
@@ -196,8 +196,8 @@ class LetsOvertake(KeyOrder[int]):
 
 
 class KeepsLeavers(KeyOrder[int]):
-    def consumer_left(self, consumer: int) -> list[Position]:
-        return sorted(self._held.get(consumer, {}))
+    def consumers_left(self, consumers: Collection[int]) -> list[Position]:
+        return sorted(position for consumer in consumers for position in self._held.get(consumer, {}))
 
 
 class TakesFromHolders(KeyOrder[int]):
