@@ -8,8 +8,10 @@ step. A test can stop the world at a mark, and operators can see the progress.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 log = get("controller")
 
 T = TypeVar("T")
+M = TypeVar("M", Reshape, Deletion, Seeking)
 
 P, D = Phase, deletion.Phase
 STEPS: dict[tuple[Phase, Phase], str] = {
@@ -74,6 +77,34 @@ DELETION_STEPS: dict[tuple[deletion.Phase, deletion.Phase], str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class MachineKind(Generic[M]):
+    """`label` names a step for people, from the state before, the event and the state after; "" for no step."""
+
+    name: str
+    step: Callable[[M, effects.Event], tuple[M, tuple[effects.Effect, ...]]]
+    label: Callable[[M, effects.Event, M], str]
+
+
+def _reshape_label(before: Reshape, event: effects.Event, after: Reshape) -> str:
+    return STEPS.get((before.phase, after.phase), "") or WITHIN.get(type(event), "")
+
+
+def _deletion_label(before: Deletion, event: effects.Event, after: Deletion) -> str:
+    return DELETION_STEPS.get((before.phase, after.phase), "")
+
+
+def _seek_label(before: Seeking, event: effects.Event, after: Seeking) -> str:
+    if after.phase is not before.phase:
+        return after.phase.name.lower()
+    return "segment_moved" if isinstance(event, effects.CursorReset) else ""
+
+
+RESHAPE = MachineKind("reshape", reshape.step, _reshape_label)
+DELETION = MachineKind("deletion", deletion.step, _deletion_label)
+SEEK = MachineKind("seek", machines_seek.step, _seek_label)
+
+
 class Term:
     """`refused`: a call met a higher term. `prove`: look at the record, it may be over."""
 
@@ -95,7 +126,7 @@ class Term:
         self.coordinators: dict[str, Coordinator] = {}
         self._refused = refused
         self._prove = prove
-        self._turn = asyncio.Lock()  # one reshape at a time: others wait (H-A5)
+        self._one_reshape = asyncio.Lock()  # others wait (H-A5)
         self._working = 0
         self._loading: dict[str, asyncio.Task[Coordinator | None]] = {}
         self._stop = around.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
@@ -133,22 +164,11 @@ class Term:
     async def _reshape(
         self, begun: tuple[Reshape, tuple[effects.Effect, ...]], operation: Operation
     ) -> Finished | StepDown:
-        def moved(before: Reshape, event: effects.Event, after: Reshape) -> None:
-            step = STEPS.get((before.phase, after.phase), "") or WITHIN.get(type(event), "")
-            self._step("reshape", step, after.phase.name, operation)
-
-        self._working += 1
-        try:
-            async with self._turn:
-                drive = MachineRunner(
-                    self.around.runtime, self.owner, step=reshape.step, perform=self._perform, moved=moved
-                )
-                state, outcome = await drive.run(*begun)
-                self._ended(operation, state.phase.name, outcome)
+        with self._work():
+            async with self._one_reshape:
+                outcome = await self._drive(RESHAPE, begun, operation)
                 await self.look()
                 return outcome
-        finally:
-            self._working -= 1
 
     async def look(self) -> None:
         """The layout may be another one: those who give segments out must know."""
@@ -172,19 +192,7 @@ class Term:
     async def _delete(
         self, begun: tuple[Deletion, tuple[effects.Effect, ...]], operation: Operation
     ) -> Finished | StepDown:
-        def moved(before: Deletion, event: effects.Event, after: Deletion) -> None:
-            step = DELETION_STEPS.get((before.phase, after.phase), "")
-            self._step("deletion", step, after.phase.name, operation)
-
-        self._working += 1
-        try:
-            drive = MachineRunner(
-                self.around.runtime, self.owner, step=deletion.step, perform=self._perform, moved=moved
-            )
-            state, outcome = await drive.run(*begun)
-            self._ended(operation, state.phase.name, outcome)
-        finally:
-            self._working -= 1
+        outcome = await self._drive(DELETION, begun, operation)
         self._prove()
         return outcome
 
@@ -194,31 +202,7 @@ class Term:
         self, begun: tuple[Seeking, tuple[effects.Effect, ...]], operation: Operation
     ) -> asyncio.Task[Finished | StepDown]:
         """As `reshape`."""
-        return self.spawn(self._seek(begun, operation))
-
-    async def _seek(
-        self, begun: tuple[Seeking, tuple[effects.Effect, ...]], operation: Operation
-    ) -> Finished | StepDown:
-        def moved(before: Seeking, event: effects.Event, after: Seeking) -> None:
-            within = "segment_moved" if isinstance(event, effects.CursorReset) else ""
-            changed = after.phase is not before.phase
-            self._step("seek", after.phase.name.lower() if changed else within, after.phase.name, operation)
-
-        async def perform(state: Seeking, call: Call) -> effects.Event:
-            if state.waits and isinstance(call, effects.ReadSubscription):
-                await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
-            return await self._perform(state, call)
-
-        self._working += 1
-        try:
-            drive = MachineRunner(
-                self.around.runtime, self.owner, step=machines_seek.step, perform=perform, moved=moved
-            )
-            state, outcome = await drive.run(*begun)
-            self._ended(operation, state.phase.name, outcome)
-            return outcome
-        finally:
-            self._working -= 1
+        return self.spawn(self._drive(SEEK, begun, operation))
 
     def _resume_seek(self, one: Subscription) -> None:
         """An earlier leader left the seek unfinished."""
@@ -229,7 +213,32 @@ class Term:
 
     # All
 
+    @contextmanager
+    def _work(self) -> Iterator[None]:
+        """While it lasts, the term is busy."""
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
+
+    async def _drive(
+        self, kind: MachineKind[M], begun: tuple[M, tuple[effects.Effect, ...]], operation: Operation
+    ) -> Finished | StepDown:
+        """Drives one machine to its end, and shows its steps."""
+
+        def moved(before: M, event: effects.Event, after: M) -> None:
+            self._step(kind.name, kind.label(before, event, after), after.phase.name, operation)
+
+        with self._work():
+            runner = MachineRunner(self.around.runtime, self.owner, step=kind.step, perform=self._perform, moved=moved)
+            state, outcome = await runner.run(*begun)
+            self._ended(operation, state.phase.name, outcome)
+            return outcome
+
     async def _perform(self, state: Reshape | Deletion | Seeking, call: Call) -> effects.Event:
+        if isinstance(state, Seeking) and state.waits and isinstance(call, effects.ReadSubscription):
+            await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
         if isinstance(call, OwnerCall):
             return await self.around.owners.call(self.name, call, _segment(state.record, call))
         if (
