@@ -164,7 +164,7 @@ def test_a_parent_without_a_value_is_no_record(on: On) -> None:
         assert not await store.exists("/a")
         assert await store.children("/a/b") == []
         stat = await store.put("/a/b", b"", expected=ABSENT)
-        assert stat.first_version
+        assert await store.get("/a/b") == Node(b"", stat)
         with pytest.raises(BadVersion):
             await store.put("/a/b", b"", expected=ABSENT)
 

@@ -193,6 +193,7 @@ TOPIC_BUCKETS_MAX = 10_000  # of one namespace (PIP-157): every listing visits e
 BUNDLES_MAX = 65_536  # of one namespace: their boundaries are one metadata record
 BUNDLES_KEPT_MAX = 64  # different sets of boundaries kept as read: nearly all namespaces have the same ones
 PARTITIONS_MAX = 10_000  # made by one call, where the settings do not say less
+BUCKETS_LISTED_AT_ONCE_MAX = 8  # first pages read together: hides the round trips, keeps few pages in memory
 CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to share a sync, few enough to let others in
 
 # REST

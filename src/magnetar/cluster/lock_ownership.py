@@ -191,8 +191,7 @@ class LockOwnership:
                 try:
                     lock = await self._locks.acquire(path, owner_value(self.me), self._lock_lost)
                 except Conflict:
-                    await self._store.sync(path)
-                    node = await self._store.get(path)
+                    node = await self._store.fresh(path)
                     found = None if node is None else owner_of(node.value)
                     if found is not None and found.id != self.me.id:
                         return found

@@ -16,6 +16,7 @@ from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, Misuse, No
 from magnetar.base.limits import TOPIC_BUCKETS_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName, check_new, check_size, namespace_name
 from magnetar.cluster import bundles
+from magnetar.cluster.bucket_names import bucket_names
 from magnetar.cluster.tenants import Tenants
 from magnetar.metadata import paths
 from magnetar.metadata.cache import Cache
@@ -167,14 +168,15 @@ class Namespaces:
         if not partitioned:
             return True
         for domain in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
-            async for _ in self._store.scan(paths.partitioned_parent(namespace, domain), limit=1):
+            if (await self._store.names(paths.partitioned_parent(namespace, domain), limit=1)).names:
                 return False
         return True
 
     async def _topics(self, namespace: NamespaceName, policies: Policies) -> AsyncIterator[TopicName]:
         for domain in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
-            for parent in paths.bucket_parents(namespace, domain, policies.buckets):
-                async for name, _ in self._local.scan(parent):
+            parents = paths.bucket_parents(namespace, domain, policies.buckets)
+            async for parent, names in bucket_names(self._local, parents):
+                for name in names:
                     yield paths.topic_of(f"{parent}/{name}")
 
 

@@ -1,10 +1,10 @@
 """The catalogue of topics: which ones exist, in which order they are listed, and how they are created.
 
 A persistent topic exists while it has a record, which its ledgers fill. A partitioned topic is a record with a number
-and one record for each partition. A listing goes bucket by bucket (PIP-157), within a bucket by encoded name, and reads
-pages: memory is bounded by one page for any size of the namespace. `after` is the last name of the previous page, and
-its bucket is computed from it. So any client can continue from there, and each topic that exists throughout is listed
-exactly once.
+and one record for each partition. A listing goes bucket by bucket (PIP-157), within a bucket by encoded name. It reads
+pages of names and no records: memory is bounded by a few pages for any size of the namespace. `after` is the last name
+of the previous page, and its bucket is computed from it. So any client can continue from there, and each topic that
+exists throughout is listed exactly once.
 
 Non-persistent topics have no record; `loaded` asks the broker whether one is in memory.
 """
@@ -29,6 +29,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.limits import CREATIONS_AT_ONCE_MAX
 from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, check_new_topic, decode, topic_name
+from magnetar.cluster.bucket_names import bucket_names
 from magnetar.cluster.creation import CreateTopic, RefuseTopic, decide
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.partitions import PartitionedTopic, Partitions
@@ -205,30 +206,29 @@ class Catalogue:
         """Full names, by bucket, then by encoded name. NotFound: the namespace does not exist. `stages`: include the
         topics of sinks, which are visible to brokers only."""
         policies = await self._policies(namespace, words="Namespace does not exist")
-        start, last = 0, None
+        start, last, left = 0, None, limit
         if after is not None:
             name = _in(namespace, domain, after)
             start, last = paths.bucket(name, policies.buckets), name.encoded_local_name
-        left = limit
-        for number in range(start, policies.buckets):
-            parent = paths.bucket_parent(namespace, domain, number, policies.buckets)
-            async for child, _ in self._store.scan(parent, after=last, limit=left if stages else None):
+        if limit == 0:
+            return
+        parents = paths.bucket_parents(namespace, domain, policies.buckets)[start:]
+        async for _, names in bucket_names(self._store, parents, after=last, limit=limit):
+            for child in names:
                 if not stages and child.startswith(STAGE_PREFIX):
                     continue
-                if left == 0:
-                    return
                 yield f"{domain}://{namespace}/{decode(child)}"
                 left = None if left is None else left - 1
-            if left == 0:
-                return
-            last = None
+                if left == 0:
+                    return
 
     async def count(self, namespace: NamespaceName, *, stop_at: int | None = None) -> int:
-        """The number of persistent topics, each partition counted, bucket by bucket. The count ends at `stop_at`."""
+        """The number of persistent topics, each partition counted. The count ends at `stop_at`."""
         policies = await self._policies(namespace, words="Namespace does not exist")
         total = 0
-        for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
-            total += len(await self._store.children(parent))
+        parents = paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets)
+        async for _, names in bucket_names(self._store, parents):
+            total += len(names)
             if stop_at is not None and total >= stop_at:
                 break
         return total

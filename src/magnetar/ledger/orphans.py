@@ -68,8 +68,7 @@ async def sweep(
 async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:
     """Write the record as it is: a compare-and-set under way that would name the ledger fails from now on. False: the
     record has changed, look again."""
-    await metadata.sync(path)
-    node = await metadata.get(path)
+    node = await metadata.fresh(path)
     if node is None:
         return True  # without a record no ledger is named: a record is created first, without a ledger
     named = named_ledgers(path, node.value)
@@ -91,8 +90,7 @@ async def erase(
     doomed = list(chain)
     for _ in range(METADATA_CHECKED_TRIES_MAX):
         below = [(f"{path}/{part}", node) async for part, node in metadata.scan(path)]
-        await metadata.sync(path)
-        node = await metadata.get(path)
+        node = await metadata.fresh(path)
         if node is None or node.stat.version != version:
             return  # another topic can only be created after it: the records read below may belong to that one
         for child, found in below:

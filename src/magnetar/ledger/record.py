@@ -77,8 +77,7 @@ class LedgerRecord:
     async def check_current(self) -> None:
         """Fenced: the record is not as it was read or written last."""
         async with self._lock:
-            await self._metadata.sync(self.path)
-            node = await self._metadata.get(self.path)
+            node = await self._metadata.fresh(self.path)
         if node is None or node.stat.version != self._version:
             raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path)
 

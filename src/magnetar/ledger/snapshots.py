@@ -270,8 +270,7 @@ class SnapshotLog:
     async def _settle(self) -> None:
         """After a write without an answer: reads the stored record. If it is one of ours, work continues from it; any
         other belongs to a new owner. The next snapshot goes to a new ledger, whose record then settles late writes."""
-        await self._metadata.sync(self.path)
-        node = await self._metadata.get(self.path)
+        node = await self._metadata.fresh(self.path)
         version = ABSENT if node is None else node.stat.version
         if version != self._version:
             if node is None or node.value not in self._doubts:

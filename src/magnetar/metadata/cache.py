@@ -72,8 +72,7 @@ class Cache(Generic[T]):
         """Reads, changes and writes by compare-and-set; repeats if another writer was faster. `change` may refuse by
         raising, and may run several times."""
         for _ in range(METADATA_UPDATE_TRIES_MAX):
-            await self._store.sync(path)  # a read that is behind may say that there is nothing to do
-            node = await self._store.get(path)
+            node = await self._store.fresh(path)  # a read that is behind may say that there is nothing to do
             before = None if node is None else self._read_value(path, node.value)
             after = change(before)
             if node is not None and after == before:

@@ -99,8 +99,7 @@ class Election:
             self._running = False
 
     async def _round(self) -> None:
-        await self._store.sync(self.path)
-        node = await self._store.get(self.path)
+        node = await self._store.fresh(self.path)
         if node is not None and node.value == self.value and node.stat.mine:
             self._stood = True
             self._become(State.LEADING, self.value)
@@ -119,8 +118,7 @@ class Election:
 
     async def _step_down(self) -> None:
         """Reads the record instead of using memory: a put without an answer may have made this process the leader."""
-        await self._store.sync(self.path)
-        node = await self._store.get(self.path)
+        node = await self._store.fresh(self.path)
         if node is not None and node.stat.mine and node.value == self.value:
             await self._store.delete(self.path, expected=node.stat.version)
 

@@ -149,8 +149,7 @@ class Locks:
         except BadVersion:
             # The record belongs to another process, or to this one with a version from a lost answer. The latter must
             # not outlive its release.
-            await self._store.sync(lock.path)
-            node = await self._store.get(lock.path)
+            node = await self._store.fresh(lock.path)
             if node is not None and node.stat.mine:
                 await self._store.delete(lock.path, expected=node.stat.version)
 
@@ -174,8 +173,7 @@ class Locks:
         raise Conflict("the lock changed during every attempt to validate it: try again", path=lock.path)
 
     async def _look(self, lock: Lock) -> None:
-        await self._store.sync(lock.path)
-        node = await self._store.get(lock.path)
+        node = await self._store.fresh(lock.path)
         if node is None:
             await self._create(lock)
             return

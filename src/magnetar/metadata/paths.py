@@ -78,6 +78,11 @@ def bucket_parents(namespace: NamespaceName, domain: Domain, buckets: int) -> li
     return [bucket_parent(namespace, domain, number, buckets) for number in range(buckets)]
 
 
+def is_bucket(part: str) -> bool:
+    """Whether a child of `domain_parent` is a bucket. Encoded topic names contain no `$`."""
+    return part.startswith(_BUCKET)
+
+
 def namespace_ledgers(namespace: NamespaceName) -> str:
     """The common parent of every domain, which the deletion of a namespace removes."""
     return f"{MANAGED_LEDGERS}/{namespace}"

@@ -30,8 +30,7 @@ async def put_checked(store: MetadataStore, path: str, value: bytes, *, expected
                 raise
             raise silent from error  # an earlier try may have happened: a plain refusal now does not undo it
         try:
-            await store.sync(path)
-            node = await store.get(path)
+            node = await store.fresh(path)
         except Unknown as error:
             silent = error
             continue

@@ -32,7 +32,7 @@ ABSENT = -1  # `expected=ABSENT`: create, and fail if the record exists
 class Stat:
     path: str
     version: int  # opaque: compare for equality only
-    first_version: bool  # never changed since its creation
+    first_version: bool  # never changed since its creation; an engine may report False if it was a parent before
     ctime_ms: int
     mtime_ms: int
     ephemeral: bool

@@ -35,8 +35,7 @@ class SinkStore:
         self._runtime = runtime
 
     async def read(self, key: str) -> tuple[Sink | None, int]:
-        await self.store.sync(paths.sink(key))
-        node = await self.store.get(paths.sink(key))
+        node = await self.store.fresh(paths.sink(key))
         return (None, ABSENT) if node is None else (codec.decode(node.value), node.stat.version)
 
     async def of(self, id: StageId) -> Sink:

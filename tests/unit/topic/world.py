@@ -18,7 +18,7 @@ from magnetar.ledger.cursor.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedConfig, ManagedLedger
 from magnetar.ledger.tail import TailCache
 from magnetar.metadata import paths
-from magnetar.metadata.store import Node, Stat
+from magnetar.metadata.store import NamePage, Node, Stat
 from magnetar.topic.producers.producer import Producer
 from magnetar.topic.settings import TopicSettings
 from magnetar.topic.subscriptions.consumer import Consumer
@@ -97,6 +97,15 @@ class HeldStore(MemoryStore):
     async def get(self, path: str) -> Node | None:
         await self._gate()
         return await super().get(path)
+
+    async def fresh(self, path: str) -> Node | None:
+        await self._gate()
+        return await super().fresh(path)
+
+    async def names(self, path: str, **how: Any) -> NamePage:
+        if self._looks is not None:
+            await self._looks.wait()
+        return await super().names(path, **how)
 
     async def put(self, path: str, value: bytes, **how: Any) -> Stat:
         await self._gate()

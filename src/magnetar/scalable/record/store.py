@@ -170,5 +170,4 @@ class RecordStore:
         self._decoded[path] = value, record
 
     async def _fresh(self, path: str) -> Node | None:
-        await self.store.sync(path)
-        return await self.store.get(path)
+        return await self.store.fresh(path)

@@ -66,9 +66,11 @@ async def test_an_owner_that_gets_its_lock_back_notices_that_another_had_it_mean
     old, new = await cluster.find()
     reader = old.client()
     await reader.subscribe(permits=10)
+    old.metadata.hold()  # without a session it asks nothing
     old.metadata.lose_session(server_side=True)
     await new.node.ownership.owner(*await new.place(), authoritative=True)
     new.metadata.content.end_session(new.metadata.session_id)  # and it does not know
+    old.metadata.release()
     old.metadata.regain_session()
     await settle()
     await ManagedLedger.open(
