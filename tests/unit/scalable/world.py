@@ -255,10 +255,21 @@ class Writer:
             )
             if not said.HasField("producer_success"):
                 return False
+        return await self._publish(client, id, segment.id, key, number, sequence)
+
+    async def send_attached(self, key: str) -> None:
+        """One more message to the only segment that the writer is attached to, without reading the record."""
+        [((member, segment), id)] = self._ids.items()
+        number = len(self.sent.setdefault(key, []))
+        sequence, self.sequence = self.sequence, self.sequence + 1
+        assert await self._publish(self._clients[member], id, segment, key, number, sequence)
+        self.sent[key].append(number)
+
+    async def _publish(self, client: Client, id: int, segment: SegmentId, key: str, number: int, sequence: int) -> bool:
         body = an_entry(
             f"{'.' * self.padding_bytes}={number}",
             sequence,
-            producer=f"{self.name}-seg-{segment.id}",
+            producer=f"{self.name}-seg-{segment}",
             partition_key=key,
         )
         before = len(client.heard.heard)

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import Conflict, MagnetarError
+from magnetar.base.errors import Conflict, MagnetarError, NotReady
+from magnetar.base.limits import TERM_WAIT_S
+from magnetar.metadata import paths
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import SubscriptionKind
 from simulation.stores.metadata import InjectedFault, lost_answer
@@ -180,3 +182,33 @@ async def test_a_topic_in_use_is_deleted_only_by_force(cluster: Cluster) -> None
     await writer.send(KEYS[0])
     await leader.service.delete(NAME, force=True)
     writer.close()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_request_waits_until_the_take_over_is_complete_h_b10(cluster: Cluster, answers: bool) -> None:
+    """The store stops answering as soon as the lock is won: the record is neither read nor claimed yet."""
+    only = cluster.members[0]
+    await only.service.create(NAME)
+    content = only.metadata.content
+    before = content.records[paths.scalable(NAME)]
+
+    def changed(path: str, record: object) -> None:
+        if path == paths.controller(NAME) and record is not None and only.metadata.passes is None:
+            only.metadata.hold()
+
+    content.watchers.append(changed)
+    task = spawn(attempt(spawn(only.service.split(NAME, 0))))
+    await settle()
+    await pass_s(1)
+    assert paths.controller(NAME) in content.records, "the lock is won"
+    assert not task.done()
+    assert only.metadata.waiting > 0
+    content.watchers.remove(changed)
+    if answers:
+        only.metadata.release()
+        await task
+        assert len((await only_read(only)).layout.active) == 2
+        return
+    await pass_s(TERM_WAIT_S)
+    assert isinstance(await task, NotReady), "the request has a deadline"
+    assert content.records[paths.scalable(NAME)] == before

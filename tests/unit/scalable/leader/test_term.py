@@ -275,3 +275,58 @@ async def test_splits_and_merges_under_writers_lose_double_and_reorder_nothing(c
 async def messages(cluster: Cluster, id: SegmentId) -> int:
     name = (await cluster.record()).layout.segment(id).topic(NAME)
     return (await (await cluster.owner(name)).segment(name)).managed.messages
+
+
+@pytest.mark.setup(1, brokerDeduplicationEnabled="true")
+async def test_store_that_fails_before_the_seal_leaves_the_parent_open_h_a11(cluster: Cluster) -> None:
+    leader = cluster.members[0]
+    await leader.service.create(NAME)
+    writer = Writer(cluster)
+    for key in KEYS:
+        await writer.send(key)
+    parent = await leader.segment((await cluster.record()).layout.active[0].topic(NAME))
+    stored = parent.managed.entries
+
+    def told(name: str, facts: dict[str, object]) -> None:
+        if name == "reshape.provisioned":
+            leader.metadata.hold()
+
+    leader.runtime.told = told
+    task = spawn(attempt(spawn(leader.service.split(NAME, 0))))
+    await settle()
+    await pass_s(20)
+    assert leader.metadata.waiting > 0
+    assert leader.marked("reshape.provisioned") == 1
+    assert leader.marked("topic.sealed") == 0, "the outage is not over: no seal"
+    await writer.send_attached(KEYS[0])
+    assert parent.managed.entries == stored + 1, "the parent stores messages during the outage"
+
+    leader.metadata.release()
+    await task
+    assert leader.marked("topic.sealed") == 1
+    await cluster.until(lambda record: record.intent is None and len(record.layout.active) == 2)
+    for key in KEYS:
+        await writer.send(key)
+    assert await cluster.contents() == writer.sent
+    writer.close()
+
+
+async def test_lock_of_a_living_leader_outlives_the_deletion_h_h5(cluster: Cluster) -> None:
+    """The tombstone comes last and in place; subscriptions go before it, the lock only when its leader releases it."""
+    leader = cluster.members[0]
+    await leader.service.create(NAME, segments=3)
+    await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
+    records = leader.metadata.content.records
+    steps: list[tuple[str, bool, bool]] = []
+
+    def told(name: str, facts: dict[str, object]) -> None:
+        if name.startswith("deletion."):
+            steps.append((name, paths.controller(NAME) in records, paths.scalable(NAME) in records))
+
+    leader.runtime.told = told
+    await leader.service.delete(NAME, force=True)
+    assert steps == [(f"deletion.{name}", True, True) for name in ("marked", "cleaned", "unsubscribed", "buried")], (
+        "the lock and the record stand at every step"
+    )
+    tombstone, _ = await leader.service.records.fresh(NAME)
+    assert tombstone.lifecycle is Lifecycle.GONE

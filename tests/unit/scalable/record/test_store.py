@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from magnetar.base.errors import BadVersion, TopicNotFound
 from magnetar.base.limits import RECORDS_DECODED_MAX
 from magnetar.base.names import TopicName, topic_name
+from magnetar.metadata import paths
 from magnetar.metadata.store import ABSENT
-from magnetar.scalable.record.record import created
+from magnetar.scalable.machines.effects import RecordOvertaken, SubscriptionOvertaken, WriteRecord, WriteSubscription
+from magnetar.scalable.record import codec
+from magnetar.scalable.record.record import Record, created
 from magnetar.scalable.record.store import RecordStore
+from magnetar.scalable.record.subscription import Subscription, Type
 from simulation.stores.metadata import MemoryStore
+from simulation.stores.metadata_faults import FaultRates
 
 pytestmark = pytest.mark.real_clock
 
@@ -46,3 +52,57 @@ async def test_what_is_kept_is_bounded_and_the_one_used_last_stays() -> None:
     await records.fresh(named(-1))
     assert (await records.fresh(named(0)))[0] is kept
     assert len(records._decoded) == RECORDS_DECODED_MAX
+
+
+async def test_read_for_a_decision_is_fresh_on_a_lagging_follower_h_b8() -> None:
+    store = MemoryStore()
+    lagging = MemoryStore(content=store.content, fault_rates=FaultRates(stale=1.0, lag_s=60.0))
+    records, readers = RecordStore(store), RecordStore(lagging)
+    record = created(None, 1, now_ms=1)
+    version = await records.write(named(0), record, ABSENT)
+    assert await readers.fresh(named(0)) == (record, version)
+    for term in range(1, 4):
+        record = record.claimed()
+        version = await records.write(named(0), record, version)
+        behind = await lagging.get(paths.scalable(named(0)))
+        assert behind is not None
+        assert codec.decode(behind.value).term < term, "the follower must lag for this test"
+        assert await readers.fresh(named(0)) == (record, version)
+
+
+async def test_decision_over_an_outdated_read_is_made_again_h_b8() -> None:
+    store = MemoryStore()
+    records, others = RecordStore(store), RecordStore(store)
+    await records.write(named(0), created(None, 1, now_ms=1), ABSENT)
+    before, version = await records.fresh(named(0))
+    assert before is not None
+    await others.change(named(0), Record.claimed)
+    late = WriteRecord("op", version, replace(before, subs_gen=7))
+    assert await records.call(named(0), late) == RecordOvertaken("op")
+    after = await records.change(named(0), lambda record: replace(record, subs_gen=record.subs_gen + 1))
+    assert (after.term, after.subs_gen) == (before.term + 1, before.subs_gen + 1), "both changes are in the record"
+
+
+async def test_update_never_creates_a_deleted_record_h_h5() -> None:
+    store = MemoryStore()
+    records, leader = RecordStore(store), RecordStore(store)
+    name, record = named(0), created(None, 1, now_ms=1).claimed()
+    version = await leader.write(name, record, ABSENT)
+    billing = Subscription("billing", Type.STREAM, life=1, incarnation=record.incarnation)
+    billing_version = await leader.write_subscription(name, billing, ABSENT)
+
+    marked = record.deleting()
+    buried = await records.write(name, marked.buried(), await records.write(name, marked, version))
+    await store.delete(paths.scalable_subscription(name, "billing"), expected=billing_version)
+    before = dict(store.content.records)
+
+    with pytest.raises(BadVersion):
+        await leader.write(name, replace(record, subs_gen=7), version)
+    with pytest.raises(TopicNotFound):
+        await leader.change(name, Record.claimed)
+    with pytest.raises(TopicNotFound):
+        await leader.change(named(1), Record.claimed)
+    late = WriteSubscription("op", billing_version, billing)
+    assert await leader.call(name, late) == SubscriptionOvertaken("op")
+    assert store.content.records == before
+    assert await records.fresh(name) == (marked.buried(), buried), "the tombstone stands in place of the record"
