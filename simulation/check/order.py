@@ -18,8 +18,9 @@ behind the entries that were already in its queue. Shared has no order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
+from magnetar.testing.order import KeyOrder
 from simulation import history as record
 from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
@@ -63,7 +64,7 @@ def _receipts(topic: Topic) -> Iterator[Finding]:
 
 def _log(topic: Topic) -> Iterator[Finding]:
     """First copies. If an application sends a value several times without deduplication, the copies are its own."""
-    newest: dict[object, tuple[int, Line]] = {}  # by line of producers: how far they are, and where that was seen
+    order: KeyOrder[Line] = KeyOrder()  # of each producer
     firsts = sorted((places[0], value) for value, places in topic.copies.items())
     for place, value in firsts:
         send = topic.sends.get(value)
@@ -71,15 +72,13 @@ def _log(topic: Topic) -> Iterator[Finding]:
             continue
         line = topic.seen[place]
         group, rank = producer_of(topic, send)
-        before = newest.get(group)
-        if before is not None and rank < before[0]:
-            what = f"{value} was sent before {before[1].value} and stands behind it"
-            yield Finding(4, topic.name, what, (send.first, before[1], line))
-        else:
-            newest[group] = (rank, line)
+        before = order.add(group, rank, line)
+        if before is not None:
+            what = f"{value} was sent before {before.value} and stands behind it"
+            yield Finding(4, topic.name, what, (send.first, before, line))
 
 
-def producer_of(topic: Topic, send: Send) -> tuple[object, int]:
+def producer_of(topic: Topic, send: Send) -> tuple[Hashable, int]:
     """The producer whose order the message belongs to, and its place in that order."""
     name = send.first.facts.get("name")
     if topic.deduplication and name and send.first.facts.get("sequence") is not None:
@@ -87,7 +86,7 @@ def producer_of(topic: Topic, send: Send) -> tuple[object, int]:
     return _kept_by(send.first, send.first.session), send.first.number
 
 
-def _kept_by(sent: Line, producer: object) -> object:
+def _kept_by(sent: Line, producer: Hashable) -> Hashable:
     """Batches by key keep the order of each key only."""
     return (producer, sent.value.key) if sent.facts.get("by_key") and sent.value is not None else producer
 

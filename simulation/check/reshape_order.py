@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from magnetar.testing.order import KeyOrder
 from simulation import history as record
 from simulation.check.cursor_state import CursorState
 from simulation.check.finding import Finding
@@ -31,7 +32,7 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _log(topic: Topic) -> Iterator[Finding]:
-    newest: dict[object, tuple[int, Line]] = {}
+    order: KeyOrder[Line] = KeyOrder()
     firsts: set[object] = set()
     for place in topic.places:
         value = topic.value_at(place)
@@ -43,12 +44,10 @@ def _log(topic: Topic) -> Iterator[Finding]:
             continue  # the sender's own doing
         line = topic.seen[place]
         producer, rank = producer_of(topic, send)
-        before = newest.get((producer, value.key))
-        if before is not None and rank < before[0]:
-            what = f"{value} was sent before {before[1].value} and stands behind it"
-            yield Finding(4, topic.name, what, (send.first, before[1], line))
-        else:
-            newest[producer, value.key] = (rank, line)
+        before = order.add((producer, value.key), rank, line)
+        if before is not None:
+            what = f"{value} was sent before {before.value} and stands behind it"
+            yield Finding(4, topic.name, what, (send.first, before, line))
 
 
 class DeliverySequence:

@@ -13,7 +13,7 @@ import magnetar
 from magnetar import AccessMode, InitialPosition, Message, NoMessage, errors
 from magnetar.aio import StreamConsumer
 from magnetar.cli.traffic.load import LoadConfig, Workload
-from magnetar.cli.traffic.order_check import OrderChecker
+from magnetar.testing.order import OrderChecker
 from tests.client.reshaped import Reshaped, run_on
 from tests.servers.standalone import Standalone
 

@@ -9,6 +9,8 @@ It runs the real broker with its journal and its REST interface, not an imitatio
 threads and removes its files. The fixtures for pytest are in `plugin`, which pytest finds automatically. The import is
 cheap: the broker is loaded when the first one is created. It is not a production server: no signal handling, no log
 configuration, and its directory is removed afterwards unless you pass your own.
+
+`OrderChecker` compares sent and received messages, on any broker.
 """
 
 from __future__ import annotations
@@ -21,15 +23,37 @@ if TYPE_CHECKING:
     from magnetar.testing.brokers import Broker as Broker
     from magnetar.testing.brokers import Clock as Clock
     from magnetar.testing.brokers import broker as broker
+    from magnetar.testing.order import OrderChecker as OrderChecker
+    from magnetar.testing.order import OrderFinding as OrderFinding
+    from magnetar.testing.order import SendOutcome as SendOutcome
 
-__all__ = ["AsyncBroker", "AsyncClock", "Broker", "Clock", "broker"]
+_MODULES = {
+    "AsyncBroker": "brokers",
+    "AsyncClock": "brokers",
+    "Broker": "brokers",
+    "Clock": "brokers",
+    "OrderChecker": "order",
+    "OrderFinding": "order",
+    "SendOutcome": "order",
+    "broker": "brokers",
+}
+__all__ = [
+    "AsyncBroker",
+    "AsyncClock",
+    "Broker",
+    "Clock",
+    "OrderChecker",
+    "OrderFinding",
+    "SendOutcome",
+    "broker",
+]
 
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
+    if name in _MODULES:
         import importlib
 
-        return getattr(importlib.import_module("magnetar.testing.brokers"), name)
+        return getattr(importlib.import_module(f"magnetar.testing.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

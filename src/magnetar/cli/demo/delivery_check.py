@@ -2,15 +2,18 @@
 
 A message has a key and a number. The numbers of a key start at zero, and one producer writes each key. `DeliveryTally`
 records every receipt and every arrival. It finds acknowledged messages that never arrived, messages that arrived after
-a later message of their key, and duplicates. It handles plain values and knows no client and no broker, so it judges
-every broker by the same rules.
+a later message of their key, and duplicates. `magnetar.testing.order` decides about each arrival. Both handle plain
+values and know no client and no broker, so they judge every broker by the same rules.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
+
+from magnetar.testing.order import Arrival, Arrivals
 
 
 class Kind(Enum):
@@ -31,34 +34,6 @@ class Kind(Enum):
     @property
     def scalable(self) -> bool:
         return self is Kind.STREAM
-
-
-@dataclass(slots=True)
-class Arrivals:
-    """Arrivals of one subscription. The first arrival of a message counts; every further arrival is a duplicate."""
-
-    kind: Kind
-    arrived: int = 0
-    duplicates: int = 0
-    disordered: int = 0  # first arrivals after a later message of the same key
-    _seen: dict[int, set[int]] = field(default_factory=dict)
-    _last: dict[int, int] = field(default_factory=dict)
-
-    def add(self, key: int, number: int) -> None:
-        seen = self._seen.setdefault(key, set())
-        if number in seen:
-            self.duplicates += 1
-            return
-        seen.add(number)
-        self.arrived += 1
-        if number < self._last.get(key, -1):
-            self.disordered += 1
-        else:
-            self._last[key] = number
-
-    def missing(self, stored: dict[int, set[int]]) -> int:
-        nothing: set[int] = set()
-        return sum(len(numbers - self._seen.get(key, nothing)) for key, numbers in stored.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +66,15 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        return self.acknowledged > 0 and all(judged.ok for judged in self.subscriptions)
+        return self.acknowledged > 0 and all(report.ok for report in self.subscriptions)
 
     def document(self) -> dict[str, Any]:
-        rows = [{**asdict(judged), "ok": judged.ok} for judged in self.subscriptions]
+        rows = [{**asdict(report), "ok": report.ok} for report in self.subscriptions]
         return {**asdict(self), "subscriptions": rows, "ok": self.ok}
 
     def sentence(self) -> str:
-        missing = sum(judged.missing for judged in self.subscriptions)
-        disordered = sum(judged.disordered for judged in self.subscriptions if judged.ordered)
+        missing = sum(report.missing for report in self.subscriptions)
+        disordered = sum(report.disordered for report in self.subscriptions if report.ordered)
         if self.ok:
             return "every acknowledged message arrived, in the order of its key"
         if not self.acknowledged:
@@ -109,7 +84,7 @@ class Verdict:
 
 class DeliveryTally:
     def __init__(self, kinds: list[Kind]) -> None:
-        self.arrivals = {kind: Arrivals(kind) for kind in kinds}
+        self.arrivals = {kind: Arrivals() for kind in kinds}
         self.sent = 0
         self.acknowledged = 0
         self.failed = 0
@@ -119,7 +94,7 @@ class DeliveryTally:
         # Acknowledged messages of the plain topic (False) and of the scalable topic (True). Each subscription must
         # receive those of its own topic.
         self._owed = {False: 0, True: 0}
-        self._stored: dict[bool, dict[int, set[int]]] = {False: {}, True: {}}
+        self._stored: dict[bool, dict[Hashable, set[int]]] = {False: {}, True: {}}
 
     def sending(self) -> None:
         self.sent += 1
@@ -142,7 +117,7 @@ class DeliveryTally:
         """Acknowledged messages that have not arrived. A message that arrives before its receipt counts as arrived with
         the receipt.
         """
-        return max(0, self._owed[kind.scalable] - self.arrivals[kind].arrived)
+        return max(0, self._owed[kind.scalable] - self.arrivals[kind].distinct)
 
     def settled(self) -> bool:
         """Every sent message has a result, and every acknowledged message has arrived."""
@@ -156,15 +131,15 @@ class DeliveryTally:
         return self.arrivals[kind].missing(self._stored[kind.scalable])
 
     def verdict(self) -> Verdict:
-        judged = [
+        reports = [
             SubscriptionReport(
                 type=kind.value,
-                arrived=found.arrived,
+                arrived=arrivals.distinct,
                 missing=self._missing(kind),
-                disordered=found.disordered,
+                disordered=arrivals.counts[Arrival.DISORDERED],
                 ordered=kind.ordered,
-                duplicates=found.duplicates,
+                duplicates=arrivals.counts[Arrival.REPEATED],
             )
-            for kind, found in self.arrivals.items()
+            for kind, arrivals in self.arrivals.items()
         ]
-        return Verdict(self.sent, self.acknowledged, self.failed, self.kills, judged, self.splits, self.merges)
+        return Verdict(self.sent, self.acknowledged, self.failed, self.kills, reports, self.splits, self.merges)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from magnetar.cli.demo.delivery_check import DeliveryTally, Kind
+from magnetar.testing.order import Arrival
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -58,7 +59,7 @@ class Rates:
     def read(self, now: float) -> tuple[float, dict[Kind, float]]:
         """Receipts per second, and arrivals per second by subscription, duplicates included."""
         tally = self._tally
-        arrived = {kind: found.arrived + found.duplicates for kind, found in tally.arrivals.items()}
+        arrived = {kind: arrivals.total for kind, arrivals in tally.arrivals.items()}
         self._read.append((now, tally.acknowledged, arrived))
         while len(self._read) > 2 and self._read[1][0] <= now - WINDOW_S:
             self._read.popleft()
@@ -223,16 +224,17 @@ class Board(Picture):
         table.add_column("SUBSCRIPTION", no_wrap=True)
         for name in ("CONSUMERS", "ARRIVED", "RATE", "BACKLOG", "AGAIN", "DISORDERED"):
             table.add_column(name, justify="right", no_wrap=True)
-        for kind, found in tally.arrivals.items():
+        for kind, arrivals in tally.arrivals.items():
             behind = tally.backlog(kind)
-            wrong = found.disordered if kind.ordered else 0
+            wrong = arrivals.counts[Arrival.DISORDERED] if kind.ordered else 0
+            again = arrivals.counts[Arrival.REPEATED]
             table.add_row(
                 kind.value,
                 str(self._consumers[kind]),
-                f"{found.arrived:,}",
+                f"{arrivals.distinct:,}",
                 Text(f"{arriving[kind]:,.0f}/s", style="cyan"),
                 Text(f"{behind:,}", style="bold yellow" if behind else "green"),
-                Text(f"{found.duplicates:,}", style="yellow" if found.duplicates else "dim"),
+                Text(f"{again:,}", style="yellow" if again else "dim"),
                 Text(f"{wrong:,}" if kind.ordered else "any order", style="bold red" if wrong else "dim"),
             )
         return self.framed(now, head, Text(), table, Text(), self.below())

@@ -2,14 +2,17 @@
 
 An order has a customer and a number. The numbers of a customer start at zero, and customer and number determine the
 price. For each row, the check therefore knows whether the order was sent, whether the sum is right, and whether the row
-is a duplicate or out of order. It handles plain values and knows no broker and no Spark, so it judges both impartially.
+is a duplicate or out of order; `magnetar.testing.order` decides about the order. Both handle plain values and know no
+broker and no Spark, so they judge both impartially.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from magnetar.testing.order import Arrival, Arrivals
 
 TAX_PERCENT = 19
 
@@ -34,7 +37,7 @@ class Orders:
     acknowledged: int = 0
     failed: int = 0
     _next: dict[int, int] = field(default_factory=dict)
-    _stored: dict[int, set[int]] = field(default_factory=dict)
+    _stored: dict[Hashable, set[int]] = field(default_factory=dict)
 
     def sending(self, customer: int) -> int:
         """The number of this customer's next order."""
@@ -60,7 +63,7 @@ class Orders:
         return self._next
 
     @property
-    def stored(self) -> Mapping[int, set[int]]:
+    def stored(self) -> Mapping[Hashable, set[int]]:
         return self._stored
 
 
@@ -82,21 +85,17 @@ class OrderReport:
 
 def judge(orders: Orders, place: str, rows: Iterable[Row]) -> OrderReport:
     """`rows` must be in stored order."""
-    seen: dict[int, set[int]] = {customer: set() for customer in orders.counts}
-    last: dict[int, int] = {}
-    count = twice = disordered = invented = 0
+    arrivals = Arrivals()
+    count = invented = 0
     for customer, number, paid in rows:
         count += 1
         if not 0 <= number < orders.counts.get(customer, 0) or paid != gross(cents(customer, number)):
             invented += 1
-        elif number in seen[customer]:
-            twice += 1
         else:
-            seen[customer].add(number)
-            disordered += number < last.get(customer, -1)
-            last[customer] = max(number, last.get(customer, -1))
-    lost = sum(len(numbers - seen[customer]) for customer, numbers in orders.stored.items())
-    return OrderReport(place, count, lost, twice, disordered, invented)
+            arrivals.add(customer, number)
+    counts = arrivals.counts
+    lost = arrivals.missing(orders.stored)
+    return OrderReport(place, count, lost, counts[Arrival.REPEATED], counts[Arrival.DISORDERED], invented)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class Traffic:
         loop = asyncio.get_running_loop()
         seen, since = -1, loop.time()
         while self._sending or not self._tally.settled():
-            now = self._tally.acknowledged + sum(found.arrived for found in self._tally.arrivals.values())
+            now = self._tally.acknowledged + sum(arrivals.distinct for arrivals in self._tally.arrivals.values())
             if self._sending or now != seen:
                 seen, since = now, loop.time()
             elif loop.time() - since > DEMO_DRAIN_S:

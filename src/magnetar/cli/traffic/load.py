@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from magnetar.base.errors import MagnetarError, Outcome
-from magnetar.cli.traffic.order_check import OrderChecker, SendOutcome
 from magnetar.client.client import Client
 from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.consumer.receive.waiters import NoMessage
@@ -23,6 +22,7 @@ from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
 from magnetar.client.message import Message
 from magnetar.client.producer.batch import Batching
 from magnetar.client.producer.producer import Producer
+from magnetar.testing.order import OrderChecker, SendOutcome
 
 _NUMBER = struct.Struct(">Q")
 TURN_S = 0.01  # interval in which producers keep their rate
@@ -75,7 +75,7 @@ class Workload:
     async def again(self, subscription: str, consumers: int = 1) -> OrderChecker:
         """Reads the same traffic with late consumers of another subscription, from the first message on."""
         late = Workload(self._client, replace(self._load, subscription=subscription), name=f"{self._name}-late")
-        late.ordering = self.ordering.afresh()
+        late.ordering = self.ordering.for_another_reader()
         return await late._judged(consumers, 0.0)
 
     async def _judged(self, consumers: int, seconds: float) -> OrderChecker:
@@ -86,7 +86,7 @@ class Workload:
         for result in results:
             if result is not None:
                 raise result
-        self.ordering.judge()
+        self.ordering.finish()
         return self.ordering
 
     async def _traffic(self, seconds: float) -> None:
@@ -108,20 +108,20 @@ class Workload:
 
     # Sending
 
-    async def _produce(self, number: int) -> None:
+    async def _produce(self, producer_number: int) -> None:
         load = self._load
         producer: Producer[bytes] = await self._client.create_producer(
-            load.topic, name=f"{self._name}-{number}", batching=Batching() if load.batching else None
+            load.topic, name=f"{self._name}-{producer_number}", batching=Batching() if load.batching else None
         )
-        keys = [f"{self._name}-{number}-{index}" for index in range(load.keys)]
+        keys = [f"{self._name}-{producer_number}-{index}" for index in range(load.keys)]
         filling = b"." * max(load.size - _NUMBER.size, 0)
         try:
             sent = 0
             began = asyncio.get_running_loop().time()
             while not self._stopping.is_set():
                 key = keys[sent % len(keys)]
-                place = self.ordering.next(key)
-                await producer.post(_NUMBER.pack(place) + filling, partial(self._told, key, place), key=key)
+                number = self.ordering.next_number(key)
+                await producer.post(_NUMBER.pack(number) + filling, partial(self._record_result, key, number), key=key)
                 sent += 1
                 if load.rate:
                     due = began + sent * load.producers / load.rate
@@ -133,12 +133,12 @@ class Workload:
         finally:
             await producer.close()
 
-    def _told(self, key: str, number: int, found: object, error: MagnetarError | None) -> None:
+    def _record_result(self, key: str, number: int, _: object, error: MagnetarError | None) -> None:
         if error is None:
-            self.ordering.told(key, number, SendOutcome.STORED)
+            self.ordering.record_result(key, number, SendOutcome.STORED)
         else:
             unknown = error.outcome is Outcome.INDEFINITE
-            self.ordering.told(key, number, SendOutcome.UNKNOWN if unknown else SendOutcome.FAILED)
+            self.ordering.record_result(key, number, SendOutcome.UNKNOWN if unknown else SendOutcome.FAILED)
 
     # Receiving
 
@@ -216,7 +216,7 @@ class Workload:
                 self.last_refusal = error
 
 
-def record(ordering: OrderChecker, message: Message[Any], who: str) -> None:
+def record(ordering: OrderChecker, message: Message[Any], reader: str) -> None:
     id = message.id
-    place = (id.segment, id.ledger, id.entry, id.batch_index)
-    ordering.came(message.key or "", _NUMBER.unpack_from(message.data)[0], place, who)
+    position = (id.segment, id.ledger, id.entry, id.batch_index)
+    ordering.record_received(message.key or "", _NUMBER.unpack_from(message.data)[0], position, reader)
