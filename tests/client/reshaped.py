@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import pytest
@@ -44,20 +45,14 @@ class Reshaped:
             await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
 
 
-def run_on(
-    server: Standalone,
-    name: str,
-    make: Callable[[Standalone, aio.Client, aio.Admin, str], C],
-    body: Callable[[C], Awaitable[None]],
-    segments: int,
-) -> None:
-    async def whole() -> None:
-        topic = f"topic://public/default/{name}"
-        async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await admin.scalable.create(topic, segments=segments)
-            await body(make(server, client, admin, topic))
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def opened_topic(
+    server: Standalone, name: str, make: Callable[[Standalone, aio.Client, aio.Admin, str], C], segments: int
+) -> AsyncIterator[C]:
+    topic = f"topic://public/default/{name}"
+    async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        await admin.scalable.create(topic, segments=segments)
+        yield make(server, client, admin, topic)
 
 
 async def quiet(consumer: Consumer) -> None:

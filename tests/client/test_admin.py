@@ -25,6 +25,8 @@ from magnetar.client.admin.clients import Admin, AsyncAdmin, Policies, PostSchem
 from magnetar.client.client import Client
 from tests.client.conftest import Server
 
+pytestmark = pytest.mark.real_clock
+
 
 @pytest.fixture
 def admin(broker: Server) -> Admin:
@@ -280,20 +282,17 @@ def test_schemas_are_added_and_found(admin: Admin, topic: str) -> None:
         assert admin.schemas.delete(topic) >= 0
 
 
-def test_the_awaiting_face_says_the_same(broker: Server, namespace: str) -> None:
-    async def body() -> None:
-        async with AsyncAdmin(broker.http) as admin:
-            calls = [admin.topics.create(f"persistent://{namespace}/t{number}") for number in range(5)]
-            await asyncio.gather(*calls)
-            walked = [name async for name in admin.topics.walk(namespace, page=2)]
-            assert walked == await admin.topics.names(namespace)
-            assert len(walked) == 5
-            with pytest.raises(NotEmpty):
-                await admin.namespaces.delete(namespace)
-            with pytest.raises(TopicNotFound):
-                await admin.topics.stats(f"persistent://{namespace}/none")
-
-    asyncio.run(body())
+async def test_the_awaiting_face_says_the_same(broker: Server, namespace: str) -> None:
+    async with AsyncAdmin(broker.http) as admin:
+        calls = [admin.topics.create(f"persistent://{namespace}/t{number}") for number in range(5)]
+        await asyncio.gather(*calls)
+        walked = [name async for name in admin.topics.walk(namespace, page=2)]
+        assert walked == await admin.topics.names(namespace)
+        assert len(walked) == 5
+        with pytest.raises(NotEmpty):
+            await admin.namespaces.delete(namespace)
+        with pytest.raises(TopicNotFound):
+            await admin.topics.stats(f"persistent://{namespace}/none")
 
 
 def test_a_forked_child_uses_connections_of_its_own(admin: Admin) -> None:

@@ -13,7 +13,9 @@ import pytest
 from magnetar.aio import Client
 from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.producer.batch import Batching
-from tests.client.test_consume import WAIT_S, nothing, run, take
+from tests.client.test_consume import WAIT_S, connected, nothing, take
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 TURNS_MAX = 400  # more turns of the loop than any of these calls takes, while its answer is on its way
@@ -47,8 +49,8 @@ async def cancelled_everywhere(call: Callable[[int], Coroutine[Any, Any, Any]]) 
     [None, Batching(), Batching(linger=True, delay_s=0.002), Batching(by_key=True)],
     ids=["single", "eager", "lingering", "by-key"],
 )
-def test_sends_cancelled_at_every_await_are_stored_once_and_in_order_or_not_at_all(broker, topic, batching):
-    async def body(client: Client) -> None:
+async def test_sends_cancelled_at_every_await_are_stored_once_and_in_order_or_not_at_all(broker, topic, batching):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic, batching=batching)
         results = await cancelled_everywhere(lambda number: producer.send(b"%d" % number, key="k"))
@@ -63,32 +65,27 @@ def test_sends_cancelled_at_every_await_are_stored_once_and_in_order_or_not_at_a
         assert told <= set(found), "a message id was returned for what is not stored"
         assert client.budget.messages == 0
 
-    run(broker, body)
 
-
-def test_sends_cancelled_while_they_wait_for_room_leave_no_hole(broker, topic):
-    async def body(_: Client) -> None:
-        async with Client(broker.url, pending_messages_max=2) as client:
-            producer = await client.create_producer(topic, batching=Batching(linger=True, delay_s=0.005))
-            for _ in range(20):
-                tasks = [asyncio.create_task(producer.send(b"%d" % number)) for number in range(6)]
-                for turn, task in enumerate(tasks):
-                    for _ in range(turn):
-                        await asyncio.sleep(0)
-                    task.cancel()
-                await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), WAIT_S)
-            await asyncio.wait_for(producer.send(b"last"), WAIT_S)
-            await producer.flush()
-            assert (client.budget.messages, client.budget.bytes) == (0, 0)
-
-    run(broker, body)
+async def test_sends_cancelled_while_they_wait_for_room_leave_no_hole(broker, topic):
+    async with connected(broker) as _, Client(broker.url, pending_messages_max=2) as client:
+        producer = await client.create_producer(topic, batching=Batching(linger=True, delay_s=0.005))
+        for _ in range(20):
+            tasks = [asyncio.create_task(producer.send(b"%d" % number)) for number in range(6)]
+            for turn, task in enumerate(tasks):
+                for _ in range(turn):
+                    await asyncio.sleep(0)
+                task.cancel()
+            await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), WAIT_S)
+        await asyncio.wait_for(producer.send(b"last"), WAIT_S)
+        await producer.flush()
+        assert (client.budget.messages, client.budget.bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("queue_messages", [0, 1, 1000], ids=["no-queue", "queue-of-one", "queue"])
-def test_receives_cancelled_at_every_await_lose_nothing_and_acknowledge_nothing(broker, topic, queue_messages):
+async def test_receives_cancelled_at_every_await_lose_nothing_and_acknowledge_nothing(broker, topic, queue_messages):
     sent = [b"%d" % number for number in range(40)]
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST, queue_messages=queue_messages)
         producer = await client.create_producer(topic, batching=None)
         feeding = asyncio.create_task(_feed(producer, sent))
@@ -103,13 +100,11 @@ def test_receives_cancelled_at_every_await_lose_nothing_and_acknowledge_nothing(
         again = await client.subscribe(topic, "s")
         assert [message.data for message in await take(again, len(sent))] == sent, "acknowledged by mistake"
 
-    run(broker, body)
 
-
-def test_batches_of_receives_cancelled_at_every_await_lose_nothing(broker, topic):
+async def test_batches_of_receives_cancelled_at_every_await_lose_nothing(broker, topic):
     sent = [b"%d" % number for number in range(300)]
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         producer = await client.create_producer(topic)
         feeding = asyncio.create_task(_feed(producer, sent))
@@ -119,11 +114,9 @@ def test_batches_of_receives_cancelled_at_every_await_lose_nothing(broker, topic
         found += [message.data for message in await take(consumer, len(sent) - len(found), ack=False)]
         assert found == sent
 
-    run(broker, body)
 
-
-def test_confirmed_acknowledgements_cancelled_at_every_await_are_made_or_come_again(broker, topic):
-    async def body(client: Client) -> None:
+async def test_confirmed_acknowledgements_cancelled_at_every_await_are_made_or_come_again(broker, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         async with await client.create_producer(topic, batching=None) as producer:
             for number in range(TURNS_MAX):
@@ -143,8 +136,6 @@ def test_confirmed_acknowledgements_cancelled_at_every_await_are_made_or_come_ag
             left.append(message.data)
         assert not confirmed & set(left), "confirmed, and delivered again"
         assert confirmed | set(left) >= {b"%d" % number for number in range(len(results), TURNS_MAX - 1)}
-
-    run(broker, body)
 
 
 async def _feed(producer: Any, values: list[bytes]) -> None:

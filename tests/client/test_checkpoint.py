@@ -6,15 +6,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 import magnetar
 from magnetar import Batching, Checkpoint, DataLost, InitialPosition, Message, aio, errors
 from magnetar.layout.checkpoint import DONE, SegmentPosition
-from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
+from tests.client.reshaped import QUIET_S, Reshaped, opened_topic, quiet
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 WAIT_S = 30  # for what must come
 KEYS = 16
@@ -46,8 +49,8 @@ class Cluster(Reshaped):
         return await self.client.checkpoint_consumer(self.topic, start, **options)  # type: ignore[arg-type]
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    run_on(server, f"checkpoint-{name}", Cluster, body, segments)
+def opened(server: Standalone, name: str, segments: int = 1) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, f"checkpoint-{name}", Cluster, segments)
 
 
 async def take(consumer: aio.CheckpointConsumer[bytes], count: int) -> list[int]:
@@ -71,8 +74,8 @@ def in_order(numbers: list[int]) -> bool:
 @pytest.mark.parametrize(
     "batching", [None, pytest.param(Batching(), marks=pytest.mark.slow)], ids=["single", "batched"]
 )
-def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_reshapes(server, batching):
-    async def body(cluster: Cluster) -> None:
+async def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_reshapes(server, batching):
+    async with opened(server, f"replay-{batching is None}") as cluster:
         taken: list[tuple[int, bytes]] = []
         got: list[int] = []
         async with await cluster.reader() as reader:
@@ -98,11 +101,11 @@ def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_reshap
         async with await cluster.reader(end) as late:
             assert sorted(await take(late, 5)) == list(range(cluster.sent - 5, cluster.sent))
 
-    run(server, f"replay-{batching is None}", body)
 
-
-def test_children_are_not_opened_before_the_parent_was_received_and_are_done_at_once_where_nothing_was_sent(server):
-    async def body(cluster: Cluster) -> None:
+async def test_children_are_not_opened_before_the_parent_was_received_and_are_done_at_once_where_nothing_was_sent(
+    server,
+):
+    async with opened(server, "children") as cluster:
         await cluster.send(10)
         await cluster.admin.scalable.split(cluster.topic, 0)
         await cluster.admin.scalable.split(cluster.topic, 1)  # of which nothing was sent
@@ -115,11 +118,9 @@ def test_children_are_not_opened_before_the_parent_was_received_and_are_done_at_
             assert reader.positions[0] == DONE
             assert reader.positions[1] == DONE
 
-    run(server, "children", body)
 
-
-def test_latest_is_resolved_once_what_comes_after_the_open_is_received_whatever_segment_it_goes_to(server):
-    async def body(cluster: Cluster) -> None:
+async def test_latest_is_resolved_once_what_comes_after_the_open_is_received_whatever_segment_it_goes_to(server):
+    async with opened(server, "latest") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
         await cluster.send(20)
@@ -134,11 +135,9 @@ def test_latest_is_resolved_once_what_comes_after_the_open_is_received_whatever_
         async with await cluster.reader(kept) as again:  # of segments it never received from, too
             assert sorted(await take(again, 32)) == list(range(40, 72))
 
-    run(server, "latest", body)
 
-
-def test_a_time_is_a_place_in_every_segment(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_time_is_a_place_in_every_segment(server):
+    async with opened(server, "time") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
         await cluster.send(20)
@@ -151,11 +150,9 @@ def test_a_time_is_a_place_in_every_segment(server):
             assert sorted(await take(later, len(expected))) == expected
             await quiet(later)
 
-    run(server, "time", body)
 
-
-def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
-    async def body(cluster: Cluster) -> None:
+async def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
+    async with opened(server, "seek") as cluster:
         await cluster.send(30)
         async with await cluster.reader() as reader:
             first = await take(reader, 10)
@@ -175,11 +172,9 @@ def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
             await cluster.send(1)
             assert await take(reader, 1) == [31]
 
-    run(server, "seek", body)
 
-
-def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
+    async with opened(server, "life") as cluster:
         await cluster.send(5)
         async with await cluster.reader() as reader:
             await take(reader, 3)
@@ -189,11 +184,9 @@ def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
         with pytest.raises(errors.Misuse, match="created again"):
             await cluster.reader(kept)
 
-    run(server, "life", body)
 
-
-def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_an_error_or_an_explicit_gap(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_an_error_or_an_explicit_gap(server):
+    async with opened(server, "plain-life") as cluster:
         cluster.topic = "persistent://public/default/plain-life"
         await cluster.send(5)
         async with await cluster.reader() as reader:
@@ -217,12 +210,10 @@ def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_an_erro
             await cluster.send(1)
             assert await take(reader, 1) == [10]
 
-    run(server, "plain-life", body)
-
 
 @pytest.mark.slow
-def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrated(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrated(server):
+    async with opened(server, "two-names") as cluster:
         cluster.topic = old = "persistent://public/default/two-names"
         new = "topic://public/default/two-names"
         async with await cluster.client.create_producer(old, follow=True) as producer:
@@ -247,13 +238,11 @@ def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrated(serv
         async with await cluster.reader(InitialPosition.LATEST, group="end") as member:
             assert (await member.checkpoint()).places[0] == DONE  # type: ignore[index]
 
-    run(server, "two-names", body)
 
-
-def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
+async def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
     """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, "gap") as cluster:
         await cluster.send(5)
         async with await cluster.reader() as reader:
             kept = await reader.checkpoint()
@@ -271,14 +260,11 @@ def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
             assert [(gap.segment, gap.place) for gap in gaps] == [(99, SegmentPosition(1, 2))]
             assert 99 not in reader.positions
 
-    run(server, "gap", body)
-
 
 @pytest.mark.slow
-def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_killed(tmp_path):
+async def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_killed(tmp_path):
     with Standalone(tmp_path / "broker", KEPT) as server:
-
-        async def body(cluster: Cluster) -> None:
+        async with opened(server, "killed") as cluster:
             await cluster.send(200, batching=Batching(messages_max=7))
             async with await cluster.reader() as reader:
                 got = await take(reader, 90)
@@ -290,22 +276,18 @@ def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_killed(t
                 assert sorted(got) == list(range(250))
                 assert in_order(got)
 
-        run(server, "killed", body)
 
-
-def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_close(server):
-    async def body(cluster: Cluster) -> None:
+async def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_close(server):
+    async with opened(server, "two", segments=3) as cluster:
         await cluster.send(40)
         async with await cluster.reader() as one, await cluster.reader() as other:
             assert sorted(await take(one, 40)) == sorted(await take(other, 40)) == list(range(40))
         stats = await cluster.admin.scalable.stats(cluster.topic)
         assert not stats.subscriptions
 
-    run(server, "two", body, segments=3)
 
-
-def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_waits_for_them(server):
-    async def body(cluster: Cluster) -> None:
+async def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_waits_for_them(server):
+    async with opened(server, "blocking") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
         await cluster.send(20)
@@ -329,11 +311,9 @@ def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_w
 
         await asyncio.to_thread(blocking)
 
-    run(server, "blocking", body)
-
 
 @pytest.mark.slow
-def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp_path):
+async def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp_path):
     """Nothing keeps them: no subscription, no retention. Asked again until they are gone."""
     settings = {
         "managedLedgerMinLedgerRolloverTimeMinutes": 0,
@@ -341,8 +321,7 @@ def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp
         "defaultRetentionSizeInMB": 0,
     }
     with Standalone(tmp_path / "broker", settings) as server:
-
-        async def body(cluster: Cluster) -> None:
+        async with opened(server, "deleted") as cluster:
             await cluster.send(5)
             async with await cluster.reader() as reader:
                 kept = await reader.checkpoint()
@@ -365,5 +344,3 @@ def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp
                 async with await cluster.reader(kept, on_gap=gaps.append, group=group) as again:
                     assert sorted(await take(again, 3)) == [5, 6, 7]
                 assert [gap.segment for gap in gaps] == [0]
-
-        run(server, "deleted", body)

@@ -10,8 +10,10 @@ import pytest
 
 from magnetar import Checkpoint, DataLost, InitialPosition, NoMessage, aio, errors
 from magnetar.layout.checkpoint import DONE, SegmentPosition
-from tests.client.test_checkpoint import KEPT, Cluster, in_order, number, quiet, run, take
+from tests.client.test_checkpoint import KEPT, in_order, number, opened, quiet, take
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +51,8 @@ async def until_both_have(*members: aio.CheckpointConsumer[bytes], segments: int
             await asyncio.sleep(0.05)
 
 
-def test_members_share_the_segments_each_message_comes_once_and_the_checkpoint_is_of_all(server):
-    async def body(cluster: Cluster) -> None:
+async def test_members_share_the_segments_each_message_comes_once_and_the_checkpoint_is_of_all(server):
+    async with opened(server, "group-shares", segments=4) as cluster:
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
             await until_both_have(one, other, segments=2)
             await cluster.send(80)
@@ -66,11 +68,9 @@ def test_members_share_the_segments_each_message_comes_once_and_the_checkpoint_i
         async with await cluster.reader(group="g") as back:  # and the group goes on there
             assert sorted(await take(back, 10)) == list(range(80, 90))
 
-    run(server, "group-shares", body, segments=4)
 
-
-def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that_it_was(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that_it_was(server):
+    async with opened(server, "group-joins", segments=4) as cluster:
         await cluster.send(40)
         async with await cluster.reader(group="g") as one:
             first = await take(one, 25)
@@ -79,11 +79,9 @@ def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that_it_wa
                 got = await shared(one, other, count=15)
                 assert sorted(first + got[0] + got[1]) == list(range(40))
 
-    run(server, "group-joins", body, segments=4)
 
-
-def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_it_is_gone(server):
-    async def body(cluster: Cluster) -> None:
+async def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_it_is_gone(server):
+    async with opened(server, "group-leaves") as cluster:
         await cluster.send(20)
         async with await cluster.reader(group="g") as one:
             said = await take(one, 8)
@@ -92,11 +90,9 @@ def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_it_is_g
         async with await cluster.reader(group="g") as other:
             assert sorted(said + await take(other, 12)) == list(range(20))
 
-    run(server, "group-leaves", body)
 
-
-def test_children_are_given_out_when_the_groups_checkpoint_says_that_their_parent_is_done(server):
-    async def body(cluster: Cluster) -> None:
+async def test_children_are_given_out_when_the_groups_checkpoint_says_that_their_parent_is_done(server):
+    async with opened(server, "group-children") as cluster:
         await cluster.send(30)
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
             await cluster.admin.scalable.split(cluster.topic, 0)
@@ -111,11 +107,9 @@ def test_children_are_given_out_when_the_groups_checkpoint_says_that_their_paren
             await one.checkpoint()
             assert (await other.checkpoint()).places[0] == DONE  # type: ignore[index]
 
-    run(server, "group-children", body)
 
-
-def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_there(server):
-    async def body(cluster: Cluster) -> None:
+async def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_there(server):
+    async with opened(server, "group-latest", segments=2) as cluster:
         await cluster.send(10)
         async with await cluster.reader(InitialPosition.LATEST, group="g"):
             pass
@@ -125,13 +119,11 @@ def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_ther
             with pytest.raises(errors.Misuse, match="cannot seek its group"):
                 await back.seek(InitialPosition.EARLIEST)
 
-    run(server, "group-latest", body, segments=2)
 
-
-def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_gap(server):
+async def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_gap(server):
     """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, "group-gap") as cluster:
         await cluster.send(5)
         async with await cluster.reader() as reader:
             kept = await reader.checkpoint()
@@ -148,16 +140,14 @@ def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_
         async with await cluster.reader(lost, group="g") as late:  # the group is behind it
             assert late.counters.gaps == 0
 
-    run(server, "group-gap", body)
-
 
 async def take_all(member: aio.CheckpointConsumer[bytes]) -> None:
     while True:
         await member.receive(60)
 
 
-def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring_it_back(server):
-    async def body(cluster: Cluster) -> None:
+async def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring_it_back(server):
+    async with opened(server, "group-ended", segments=2) as cluster:
         await cluster.send(10)
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
             await cluster.client.release(cluster.topic, "g")
@@ -168,21 +158,16 @@ def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring_it_ba
                     await member.checkpoint()
             assert not await cluster.admin.scalable.subscriptions(cluster.topic)
 
-    run(server, "group-ended", body, segments=2)
 
-
-def test_a_name_that_has_cursors_is_no_group(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.client.stream_consumer(cluster.topic, "s"):
-            with pytest.raises(errors.MagnetarError):
-                await cluster.reader(group="s")
-
-    run(server, "group-named", body)
+async def test_a_name_that_has_cursors_is_no_group(server):
+    async with opened(server, "group-named") as cluster, await cluster.client.stream_consumer(cluster.topic, "s"):
+        with pytest.raises(errors.MagnetarError):
+            await cluster.reader(group="s")
 
 
 @pytest.mark.slow
-def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_checkpoint(server):
-    async def body(cluster: Cluster) -> None:
+async def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_checkpoint(server):
+    async with opened(server, "group-alive") as cluster:
         first = await cluster.client.hold(cluster.topic, "g", expires_s=3)
         async with await cluster.reader(group="g"):
             async with asyncio.timeout(60):
@@ -191,29 +176,28 @@ def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_check
                     await asyncio.sleep(0.2)
                     until_ms = (await cluster.admin.holds.get(cluster.topic, "g")).untilMs
 
-    run(server, "group-alive", body)
 
-
-def test_members_on_an_empty_topic_that_is_reshaped_are_told_no_loss(server):
+async def test_members_on_an_empty_topic_that_is_reshaped_are_told_no_loss(server):
     """H-R4: nothing was ever stored or deleted."""
 
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
+    async with (
+        opened(server, "group-empty", segments=2) as cluster,
+        await cluster.reader(group="g") as one,
+        await cluster.reader(group="g") as other,
+    ):
 
-            async def idle(member: aio.CheckpointConsumer[bytes]) -> None:
-                while not over:
-                    with suppress(NoMessage):
-                        await member.receive(0.05)
-                    await member.checkpoint()
+        async def idle(member: aio.CheckpointConsumer[bytes]) -> None:
+            while not over:
+                with suppress(NoMessage):
+                    await member.receive(0.05)
+                await member.checkpoint()
 
-            over = False
-            idling = asyncio.gather(idle(one), idle(other))
-            for _ in range(20):
-                await cluster.reshape()
-            over = True
-            await idling
-            await cluster.send(20)
-            got = await shared(one, other, count=20, commit=1)
-            assert sorted(got[0] + got[1]) == list(range(20))
-
-    run(server, "group-empty", body, segments=2)
+        over = False
+        idling = asyncio.gather(idle(one), idle(other))
+        for _ in range(20):
+            await cluster.reshape()
+        over = True
+        await idling
+        await cluster.send(20)
+        got = await shared(one, other, count=20, commit=1)
+        assert sorted(got[0] + got[1]) == list(range(20))

@@ -4,8 +4,8 @@ twice (H-G13), and what a split cut short keeps nobody waiting (H-E8)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
@@ -13,9 +13,11 @@ from magnetar import InitialPosition, MessageId, aio
 from magnetar.client.options import CheckpointOptions
 from magnetar.wire.scalable.checkpoint import Checkpoint
 from tests.client.pieces import Pieces
-from tests.client.reshaped import Reshaped, quiet, run_on
+from tests.client.reshaped import Reshaped, opened_topic, quiet
 from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 WAIT_S = 60  # for what must come
 EARLIEST = InitialPosition.EARLIEST
@@ -41,8 +43,8 @@ class Cluster(Reshaped):
         return await self.client.stream_consumer(self.topic, "s", initial_position=EARLIEST)
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]]) -> None:
-    run_on(server, f"chunked-{name}", Cluster, body, 1)
+def opened(server: Standalone, name: str) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, f"chunked-{name}", Cluster, 1)
 
 
 async def around(whole: Pieces, cut: Pieces) -> bytes:
@@ -59,114 +61,99 @@ async def data(consumer: aio.StreamConsumer[bytes] | aio.CheckpointConsumer[byte
 
 
 @pytest.mark.parametrize("ends", ["before it is acknowledged", "after the next consumer came"])
-def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_no_other_again(server, ends):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            rest = await around(whole, cut)
-            if ends.startswith("before"):
-                await cut.write(rest)
-            async with await cluster.stream() as first:
-                assert await data(first) == b"before"
-                message = await first.receive(WAIT_S)
-                assert message.data == b"inside"
-                await first.acknowledge_cumulative(message, confirm=True)
-            if ends.startswith("after"):
-                await cut.write(rest)
-            await whole.write(*whole.cut(b"behind", 1))
-            async with await cluster.stream() as second:
-                assert await data(second) == b"large"
-                message = await second.receive(WAIT_S)
-                assert message.data == b"behind"
-                await second.acknowledge_cumulative(message, confirm=True)
-            async with await cluster.stream() as third:
-                await quiet(third)
-
-    run(server, f"stream-{ends.split()[0]}", body)
-
-
-def test_id_kept_between_chunks_acknowledges_no_more_than_was_received(server):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            rest = await around(whole, cut)
-            async with await cluster.stream() as first:
-                await first.receive(WAIT_S)
-                kept = (await first.receive(WAIT_S)).id.to_bytes()
-            async with await cluster.stream() as second:
-                await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+async def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_no_other_again(server, ends):
+    async with opened(server, f"stream-{ends.split()[0]}") as cluster, cluster.two() as (whole, cut):
+        rest = await around(whole, cut)
+        if ends.startswith("before"):
             await cut.write(rest)
-            async with await cluster.stream() as third:
-                assert await data(third) == b"large"
-                await quiet(third)
+        async with await cluster.stream() as first:
+            assert await data(first) == b"before"
+            message = await first.receive(WAIT_S)
+            assert message.data == b"inside"
+            await first.acknowledge_cumulative(message, confirm=True)
+        if ends.startswith("after"):
+            await cut.write(rest)
+        await whole.write(*whole.cut(b"behind", 1))
+        async with await cluster.stream() as second:
+            assert await data(second) == b"large"
+            message = await second.receive(WAIT_S)
+            assert message.data == b"behind"
+            await second.acknowledge_cumulative(message, confirm=True)
+        async with await cluster.stream() as third:
+            await quiet(third)
 
-    run(server, "kept", body)
+
+async def test_id_kept_between_chunks_acknowledges_no_more_than_was_received(server):
+    async with opened(server, "kept") as cluster, cluster.two() as (whole, cut):
+        rest = await around(whole, cut)
+        async with await cluster.stream() as first:
+            await first.receive(WAIT_S)
+            kept = (await first.receive(WAIT_S)).id.to_bytes()
+        async with await cluster.stream() as second:
+            await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+        await cut.write(rest)
+        async with await cluster.stream() as third:
+            assert await data(third) == b"large"
+            await quiet(third)
 
 
-def test_id_taken_after_its_acknowledgement_says_no_more_than_before(server):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await cut.write(large[0])
+async def test_id_taken_after_its_acknowledgement_says_no_more_than_before(server):
+    async with opened(server, "late-id") as cluster, cluster.two() as (whole, cut):
+        large = cut.cut(b"large", 2)
+        await cut.write(large[0])
+        await whole.write(*whole.cut(b"inside", 1))
+        async with await cluster.stream() as first:
+            message = await first.receive(WAIT_S)
+            await first.acknowledge_cumulative(message, confirm=True)
+            kept = message.id.to_bytes()
+        async with await cluster.stream() as second:
+            await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+        await cut.write(large[1])
+        async with await cluster.stream() as third:
+            assert await data(third) == b"large"
+
+
+async def test_subscription_that_began_between_chunks_comes_to_the_segments_behind(server):
+    async with opened(server, "latest") as cluster, cluster.two() as (whole, cut):
+        large = cut.cut(b"large", 2)
+        await cut.write(large[0])
+        async with await cluster.client.stream_consumer(cluster.topic, "s") as consumer:
             await whole.write(*whole.cut(b"inside", 1))
-            async with await cluster.stream() as first:
-                message = await first.receive(WAIT_S)
-                await first.acknowledge_cumulative(message, confirm=True)
-                kept = message.id.to_bytes()
-            async with await cluster.stream() as second:
-                await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+            message = await consumer.receive(WAIT_S)
             await cut.write(large[1])
-            async with await cluster.stream() as third:
-                assert await data(third) == b"large"
-
-    run(server, "late-id", body)
-
-
-def test_subscription_that_began_between_chunks_comes_to_the_segments_behind(server):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await cut.write(large[0])
-            async with await cluster.client.stream_consumer(cluster.topic, "s") as consumer:
-                await whole.write(*whole.cut(b"inside", 1))
-                message = await consumer.receive(WAIT_S)
-                await cut.write(large[1])
-                await cluster.admin.scalable.split(cluster.topic, 0)
-                async with await cluster.client.create_producer(cluster.topic) as producer:
-                    await producer.send(b"behind", key="k")
-                await consumer.acknowledge_cumulative(message)
-                assert [message.data, await data(consumer)] == [b"inside", b"behind"]
-
-    run(server, "latest", body)
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            async with await cluster.client.create_producer(cluster.topic) as producer:
+                await producer.send(b"behind", key="k")
+            await consumer.acknowledge_cumulative(message)
+            assert [message.data, await data(consumer)] == [b"inside", b"behind"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stream", "checkpoint"])
-def test_application_that_is_slow_gets_a_message_whose_chunks_came_far_apart(server, kind):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await cut.write(large[0])
-            await whole.write(*whole.cut(b"first", 1))
-            await whole.write(*whole.cut(b"second", 1))
-            await cut.write(large[1])
-            client, topic = cluster.client, cluster.topic
-            options = CheckpointOptions(queue_messages=1, chunked_expire_s=0.5)
-            if kind == "stream":
-                made = client.stream_consumer(topic, "s", initial_position=EARLIEST, **options)
-            else:
-                made = client.checkpoint_consumer(topic, EARLIEST, **options)  # type: ignore[assignment]
-            async with await made as consumer:
-                for expected in (b"first", b"second", b"large"):
-                    await asyncio.sleep(0.6)  # for longer than a chunk is waited for
-                    message = await consumer.receive(WAIT_S)
-                    assert message.data == expected
-                    if kind == "stream":
-                        await consumer.acknowledge_cumulative(message, confirm=True)
-
-    run(server, f"slow-{kind}", body)
+async def test_application_that_is_slow_gets_a_message_whose_chunks_came_far_apart(server, kind):
+    async with opened(server, f"slow-{kind}") as cluster, cluster.two() as (whole, cut):
+        large = cut.cut(b"large", 2)
+        await cut.write(large[0])
+        await whole.write(*whole.cut(b"first", 1))
+        await whole.write(*whole.cut(b"second", 1))
+        await cut.write(large[1])
+        client, topic = cluster.client, cluster.topic
+        options = CheckpointOptions(queue_messages=1, chunked_expire_s=0.5)
+        if kind == "stream":
+            made = client.stream_consumer(topic, "s", initial_position=EARLIEST, **options)
+        else:
+            made = client.checkpoint_consumer(topic, EARLIEST, **options)  # type: ignore[assignment]
+        async with await made as consumer:
+            for expected in (b"first", b"second", b"large"):
+                await asyncio.sleep(0.6)  # for longer than a chunk is waited for
+                message = await consumer.receive(WAIT_S)
+                assert message.data == expected
+                if kind == "stream":
+                    await consumer.acknowledge_cumulative(message, confirm=True)
 
 
-def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(server):
-    async def body(cluster: Cluster) -> None:
+async def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(server):
+    async with opened(server, "checkpoint") as cluster:
         async with cluster.two() as (whole, cut):
             one, two = cut.cut(b"first large", 3), cut.cut(b"second large", 2)
             await whole.write(*whole.cut(b"before", 1))
@@ -190,11 +177,9 @@ def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(serve
                 for expected in [*sequence[place + 1 :], b"behind"]:
                     assert await data(again) == expected
 
-    run(server, "checkpoint", body)
 
-
-def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_other(server):
-    async def body(cluster: Cluster) -> None:
+async def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_other(server):
+    async with opened(server, "group") as cluster:
         client, topic = cluster.client, cluster.topic
         async with cluster.two() as (whole, cut):
             rest = await around(whole, cut)
@@ -210,11 +195,9 @@ def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_
             async with await client.checkpoint_consumer(topic, told) as alone:  # the group's is one like others
                 assert await data(alone) == b"large"
 
-    run(server, "group", body)
 
-
-def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_message_around(server):
-    async def body(cluster: Cluster) -> None:
+async def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_message_around(server):
+    async with opened(server, "lost") as cluster:
         with Proxy(server.port) as proxy:
             async with aio.Client(proxy.url) as client, cluster.two() as (whole, cut):
                 large = cut.cut(b"large", 2)
@@ -228,27 +211,22 @@ def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_messag
                     await whole.write(*whole.cut(b"behind", 1))
                     assert await data(reader) == b"behind"
 
-    run(server, "lost", body)
 
-
-def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(server):
-    async def body(cluster: Cluster) -> None:
-        async with cluster.two() as (whole, cut):
-            rest = await around(whole, cut)
-            await cut.write(rest)
-            async with await cluster.client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
-                assert [await data(reader), await data(reader)] == [b"before", b"inside"]
-                checkpoint = await reader.checkpoint()
-            async with await cluster.stream() as consumer:
-                await consumer.seek(checkpoint)
-                assert [await data(consumer), await data(consumer)] == [b"inside", b"large"]
-
-    run(server, "seek", body)
+async def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(server):
+    async with opened(server, "seek") as cluster, cluster.two() as (whole, cut):
+        rest = await around(whole, cut)
+        await cut.write(rest)
+        async with await cluster.client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
+            assert [await data(reader), await data(reader)] == [b"before", b"inside"]
+            checkpoint = await reader.checkpoint()
+        async with await cluster.stream() as consumer:
+            await consumer.seek(checkpoint)
+            assert [await data(consumer), await data(consumer)] == [b"inside", b"large"]
 
 
 @pytest.mark.parametrize("kind", ["stream", "queue", "checkpoint"])
-def test_message_that_a_split_cut_short_keeps_nobody_from_what_comes_after(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_message_that_a_split_cut_short_keeps_nobody_from_what_comes_after(server, kind):
+    async with opened(server, f"short-{kind}") as cluster:
         async with cluster.two() as (whole, cut):
             large = cut.cut(b"large", 2)
             await cut.write(large[0])
@@ -273,5 +251,3 @@ def test_message_that_a_split_cut_short_keeps_nobody_from_what_comes_after(serve
                 else:
                     await consumer.acknowledge(message, confirm=True)
             assert seen == {b"inside", b"behind"}
-
-    run(server, f"short-{kind}", body)

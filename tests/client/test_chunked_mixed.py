@@ -9,8 +9,10 @@ import pytest
 from magnetar import InitialPosition, MessageId, SubscriptionType, aio
 from magnetar.base.errors import LimitExceeded
 from tests.client.pieces import Pieces
-from tests.client.reshaped import Reshaped, quiet, run_on
+from tests.client.reshaped import Reshaped, opened_topic, quiet
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 WAIT_S = 60  # for what must come
 EARLIEST = InitialPosition.EARLIEST
@@ -48,8 +50,8 @@ EXPECTED = sorted([*BODIES, b"between", b"behind"])
 
 
 @pytest.mark.parametrize("every", [1, 5, MESSAGES + 2])
-def test_stream_consumer_receives_all_and_leaves_no_backlog(server, every):
-    async def body(cluster: Reshaped) -> None:
+async def test_stream_consumer_receives_all_and_leaves_no_backlog(server, every):
+    async with opened_topic(server, f"mixed-stream-{every}", Reshaped, 1) as cluster:
         await mix(server, segment_of(cluster.topic))
         options = {"initial_position": EARLIEST, "chunked_pending_max": PENDING_MAX}
         async with await cluster.client.stream_consumer(cluster.topic, "s", **options) as consumer:
@@ -64,11 +66,9 @@ def test_stream_consumer_receives_all_and_leaves_no_backlog(server, every):
         async with await cluster.client.stream_consumer(cluster.topic, "s", **options) as again:
             await quiet(again)
 
-    run_on(server, f"mixed-stream-{every}", Reshaped, body, 1)
 
-
-def test_stream_consumer_that_leaves_early_leaves_the_rest(server):
-    async def body(cluster: Reshaped) -> None:
+async def test_stream_consumer_that_leaves_early_leaves_the_rest(server):
+    async with opened_topic(server, "mixed-leaves", Reshaped, 1) as cluster:
         await mix(server, segment_of(cluster.topic))
         options = {"initial_position": EARLIEST, "chunked_pending_max": PENDING_MAX}
         taken = []
@@ -81,11 +81,9 @@ def test_stream_consumer_that_leaves_early_leaves_the_rest(server):
                 await consumer.acknowledge_cumulative(message, confirm=True)
         assert sorted(taken) == EXPECTED
 
-    run_on(server, "mixed-leaves", Reshaped, body, 1)
 
-
-def test_queue_consumer_receives_all(server):
-    async def body(cluster: Reshaped) -> None:
+async def test_queue_consumer_receives_all(server):
+    async with opened_topic(server, "mixed-queue", Reshaped, 1) as cluster:
         await mix(server, segment_of(cluster.topic))
         options = {"initial_position": EARLIEST, "chunked_pending_max": PENDING_MAX}
         async with await cluster.client.queue_consumer(cluster.topic, "s", **options) as consumer:
@@ -97,12 +95,10 @@ def test_queue_consumer_receives_all(server):
             assert sorted(taken) == EXPECTED
             await quiet(consumer)
 
-    run_on(server, "mixed-queue", Reshaped, body, 1)
-
 
 @pytest.mark.parametrize("kind", ["EXCLUSIVE", "FAILOVER", "SHARED", "KEY_SHARED"])
-def test_plain_consumer_receives_all(server, kind):
-    async def body(cluster: Reshaped) -> None:
+async def test_plain_consumer_receives_all(server, kind):
+    async with opened_topic(server, f"mixed-{kind}-unused", Reshaped, 1) as cluster:
         topic = f"persistent://public/default/mixed-{kind}"
         made = await cluster.client.subscribe(
             topic,
@@ -123,11 +119,9 @@ def test_plain_consumer_receives_all(server, kind):
                     await consumer.acknowledge(message, confirm=True)
             assert sorted(taken) == EXPECTED
 
-    run_on(server, f"mixed-{kind}-unused", Reshaped, body, 1)
 
-
-def test_checkpoint_consumer_beyond_its_bound_ends_with_error_naming_it(server):
-    async def body(cluster: Reshaped) -> None:
+async def test_checkpoint_consumer_beyond_its_bound_ends_with_error_naming_it(server):
+    async with opened_topic(server, "mixed-checkpoint", Reshaped, 1) as cluster:
         await mix(server, segment_of(cluster.topic))
         client, topic = cluster.client, cluster.topic
         async with await client.checkpoint_consumer(topic, EARLIEST, chunked_pending_max=PENDING_MAX) as reader:
@@ -138,16 +132,12 @@ def test_checkpoint_consumer_beyond_its_bound_ends_with_error_naming_it(server):
             taken = [(await again.receive(WAIT_S)).data for _ in range(MESSAGES + 2)]
         assert sorted(taken) == EXPECTED
 
-    run_on(server, "mixed-checkpoint", Reshaped, body, 1)
 
-
-def test_reader_beyond_its_bound_ends_with_error_naming_it(server):
-    async def body(cluster: Reshaped) -> None:
+async def test_reader_beyond_its_bound_ends_with_error_naming_it(server):
+    async with opened_topic(server, "mixed-reader-unused", Reshaped, 1) as cluster:
         topic = "persistent://public/default/mixed-reader"
         await mix(server, topic)
         reader = await cluster.client.create_reader(topic, MessageId.EARLIEST, chunked_pending_max=PENDING_MAX)
         async with reader:
             with pytest.raises(LimitExceeded, match="chunked_pending_max"):
                 await read_all(reader)
-
-    run_on(server, "mixed-reader-unused", Reshaped, body, 1)

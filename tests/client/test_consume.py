@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pulsar
 import pytest
@@ -19,17 +20,17 @@ from magnetar.client.message import Message, MessageId
 from magnetar.client.schema import STRING
 from tests.servers.standalone import Standalone
 
+pytestmark = pytest.mark.real_clock
+
 EARLIEST = InitialPosition.EARLIEST
 SHARED, KEYED, FAILOVER = SubscriptionType.SHARED, SubscriptionType.KEY_SHARED, SubscriptionType.FAILOVER
 WAIT_S = 15.0
 
 
-def run(broker: Standalone, body: Callable[[Client], Awaitable[None]]) -> None:
-    async def inside() -> None:
-        async with Client(broker.url) as client:
-            await body(client)
-
-    asyncio.run(inside())
+@asynccontextmanager
+async def connected(broker: Standalone) -> AsyncIterator[Client]:
+    async with Client(broker.url) as client:
+        yield client
 
 
 async def take(consumer: Consumer, count: int, *, ack: bool = True) -> list[Message]:
@@ -66,19 +67,17 @@ CODECS = {
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_of_the_stock_client(broker, stock, topic, codec, batched):
-    async def body(client):
+async def test_every_codec_of_the_stock_client(broker, stock, topic, codec, batched):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(topic, compression_type=CODECS[codec], batching_enabled=batched)
         sent = send(producer, 50)
         assert [message.data for message in await take(consumer, 50)] == sent
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
-def test_every_field_of_the_stock_client(broker, stock, topic, batched):
-    async def body(client):
+async def test_every_field_of_the_stock_client(broker, stock, topic, batched):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", schema=STRING)
         producer = stock.create_producer(topic, producer_name="me", batching_enabled=batched)
         producer.send(
@@ -97,11 +96,9 @@ def test_every_field_of_the_stock_client(broker, stock, topic, batched):
         assert (message.topic, message.redelivery_count, message.is_null) == (topic, 0, False)
         assert abs(message.publish_time_ms - time.time() * 1000) < 60_000
 
-    run(broker, body)
 
-
-def test_chunks_of_the_stock_client(broker, stock, topic):
-    async def body(client):
+async def test_chunks_of_the_stock_client(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED)
         producer = stock.create_producer(topic, batching_enabled=False, chunking_enabled=True)
         large = bytes(range(256)) * (12 * 1024 * 1024 // 256)
@@ -115,22 +112,18 @@ def test_chunks_of_the_stock_client(broker, stock, topic):
         again = await client.subscribe(topic, "s", type=SHARED)
         await nothing(again)
 
-    run(broker, body)
 
-
-def test_delayed_messages_come_in_time(broker, stock, topic):
-    async def body(client):
+async def test_delayed_messages_come_in_time(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED)
         producer = stock.create_producer(topic)
         producer.send(b"later", deliver_at=round(time.time() * 1000) + 2500)  # Pulsar is up to a second early
         producer.send(b"now")
         assert [message.data for message in await take(consumer, 2)] == [b"now", b"later"]
 
-    run(broker, body)
 
-
-def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(broker, stock, topic):
-    async def body(client):
+async def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(broker, stock, topic):
+    async with connected(broker) as client:
         ours = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=False), 9)
         assert [message.data for message in await take(ours, 3)] == [b"m0", b"m1", b"m2"]
@@ -144,11 +137,9 @@ def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(broker
         again = await client.subscribe(topic, "s")
         assert [message.data for message in await take(again, 3)] == [b"m6", b"m7", b"m8"]
 
-    run(broker, body)
 
-
-def test_ids_are_the_stock_clients_ids(broker, stock, topic):
-    async def body(client):
+async def test_ids_are_the_stock_clients_ids(broker, stock, topic):
+    async with connected(broker) as client:
         reader = await client.create_reader(topic, MessageId.EARLIEST)
         producer = stock.create_producer(topic, batching_enabled=False)
         sent = [producer.send(b"m%d" % number).serialize() for number in range(3)]
@@ -157,20 +148,16 @@ def test_ids_are_the_stock_clients_ids(broker, stock, topic):
         theirs = stock.create_reader(topic, pulsar.MessageId.deserialize(received[0].id.to_bytes()))
         assert theirs.read_next(10_000).data() == b"m1"
 
-    run(broker, body)
 
-
-def test_exclusive_is_exclusive(broker, topic):
-    async def body(client):
+async def test_exclusive_is_exclusive(broker, topic):
+    async with connected(broker) as client:
         await client.subscribe(topic, "s")
         with pytest.raises(ConsumerBusy):
             await client.subscribe(topic, "s")
 
-    run(broker, body)
 
-
-def test_shared_is_shared_with_the_stock_client(broker, stock, topic):
-    async def body(client):
+async def test_shared_is_shared_with_the_stock_client(broker, stock, topic):
+    async with connected(broker) as client:
         ours = await client.subscribe(topic, "s", type=SHARED)
         theirs = stock.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
         sent = send(stock.create_producer(topic, batching_enabled=False), 100)
@@ -190,12 +177,10 @@ def test_shared_is_shared_with_the_stock_client(broker, stock, topic):
         assert ours.counters.messages > 0
         theirs.close()
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("ranges", [None, (((0, 32767),), ((32768, 65535),))], ids=["auto-split", "sticky"])
-def test_key_shared_keeps_every_key_with_one_consumer_in_order(broker, stock, topic, ranges):
-    async def body(client):
+async def test_key_shared_keeps_every_key_with_one_consumer_in_order(broker, stock, topic, ranges):
+    async with connected(broker) as client:
         consumers = [
             await client.subscribe(
                 topic, "s", type=KEYED, key_shared=None if ranges is None else KeyShared(ranges[index])
@@ -219,11 +204,9 @@ def test_key_shared_keeps_every_key_with_one_consumer_in_order(broker, stock, to
             assert [number for _, number in found] == sorted(number for _, number in found)
         assert len({found[0][0] for found in seen.values()}) == 2
 
-    run(broker, body)
 
-
-def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
-    async def body(client):
+async def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
+    async with connected(broker) as client:
         told: list[tuple[str, bool]] = []
         first = await client.subscribe(
             topic, "s", type=FAILOVER, name="a", on_active=lambda consumer, _, active: told.append(("a", active))
@@ -244,8 +227,6 @@ def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
             await asyncio.sleep(0.01)
         assert (standby.asked.name, True) in told
 
-    run(broker, body)
-
 
 async def _sorted_out(first: Consumer, second: Consumer) -> tuple[Consumer, Consumer]:
     """The one that got the last of the three messages, and the other; a broker may take a second to make up its mind,
@@ -260,10 +241,10 @@ async def _sorted_out(first: Consumer, second: Consumer) -> tuple[Consumer, Cons
                 return one, other
 
 
-def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
+async def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
     broker = start(acknowledgmentAtBatchIndexLevelEnabled=True)
 
-    async def body(client):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED, ack_batch_index=True)
         producer = await client.create_producer(topic)
         for number in range(10):
@@ -278,11 +259,9 @@ def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
         assert [message.data for message in await take(again, 5)] == [b"m1", b"m3", b"m5", b"m7", b"m9"]
         await nothing(again)
 
-    run(broker, body)
 
-
-def test_the_end_of_a_terminated_topic(broker, topic):
-    async def body(client):
+async def test_the_end_of_a_terminated_topic(broker, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic)
         await producer.send(b"last")
@@ -296,11 +275,9 @@ def test_the_end_of_a_terminated_topic(broker, topic):
         with pytest.raises(Sealed):
             await consumer.receive(1)
 
-    run(broker, body)
 
-
-def test_receipts_of_acknowledgements(broker, stock, topic):
-    async def body(client):
+async def test_receipts_of_acknowledgements(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=False), 3)
         first, second, third = await take(consumer, 3, ack=False)
@@ -310,11 +287,9 @@ def test_receipts_of_acknowledgements(broker, stock, topic):
         assert stats["subscriptions"]["s"]["msgBacklog"] == 0
         assert second.id < third.id
 
-    run(broker, body)
 
-
-def test_unsubscribing_forgets_everything(broker, stock, topic):
-    async def body(client):
+async def test_unsubscribing_forgets_everything(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         send(stock.create_producer(topic), 3)
         await take(consumer, 1)
@@ -322,11 +297,9 @@ def test_unsubscribing_forgets_everything(broker, stock, topic):
         again = await client.subscribe(topic, "s", initial_position=EARLIEST)
         assert (await take(again, 1))[0].data == b"m0"
 
-    run(broker, body)
 
-
-def test_a_queue_of_none(broker, stock, topic):
-    async def body(client):
+async def test_a_queue_of_none(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED, queue_messages=0)
         other = await client.subscribe(topic, "s", type=SHARED)
         send(stock.create_producer(topic, batching_enabled=False), 10)
@@ -336,11 +309,9 @@ def test_a_queue_of_none(broker, stock, topic):
         send(stock.create_producer(topic, batching_enabled=False), 2)
         assert [message.data for message in await take(consumer, 2)] == [b"m0", b"m1"]
 
-    run(broker, body)
 
-
-def test_topics_that_nobody_keeps(broker, stock, topic):
-    async def body(client):
+async def test_topics_that_nobody_keeps(broker, stock, topic):
+    async with connected(broker) as client:
         name = topic.replace("persistent://", "non-persistent://")
         consumer = await client.subscribe(name, "s", type=SHARED)
         producer = stock.create_producer(name, batching_enabled=False)
@@ -350,5 +321,3 @@ def test_topics_that_nobody_keeps(broker, stock, topic):
             producer.send(value)
             seen += [message.data for message in await take(consumer, 1)]
         assert seen == sent
-
-    run(broker, body)

@@ -6,18 +6,21 @@ import asyncio
 import time
 
 import pulsar
+import pytest
 
 from magnetar.client.consumer.ack.nacks import NackBackoff
 from magnetar.client.consumer.config import DeadLetters, InitialPosition, SubscriptionType
 from magnetar.client.message import MessageId
-from tests.client.test_consume import nothing, run, send, take
+from tests.client.test_consume import connected, nothing, send, take
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 SHARED = SubscriptionType.SHARED
 
 
-def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, topic):
-    async def body(client):
+async def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, topic):
+    async with connected(broker) as client:
         dead = stock.subscribe(f"{topic}-s-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest)
         consumer = await client.subscribe(
             topic, "s", type=SHARED, nack=NackBackoff(0.05, 0.1), dead_letters=DeadLetters(redeliveries_max=2)
@@ -37,11 +40,9 @@ def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, t
         await nothing(await client.subscribe(topic, "s", type=SHARED))
         dead.close()
 
-    run(broker, body)
 
-
-def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
-    async def body(client):
+async def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(
             topic, "s", type=SHARED, retry=True, dead_letters=DeadLetters(redeliveries_max=3), initial_position=EARLIEST
         )
@@ -54,20 +55,16 @@ def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
         assert (again.properties["RECONSUMETIMES"], again.properties["why"]) == ("1", "busy")
         assert again.properties["REAL_TOPIC"] == topic
 
-    run(broker, body)
 
-
-def test_what_is_not_acknowledged_in_time_comes_again(broker, stock, topic):
-    async def body(client):
+async def test_what_is_not_acknowledged_in_time_comes_again(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED, ack_timeout_s=0.3)
         stock.create_producer(topic).send(b"x")
         assert [message.redelivery_count for message in await take(consumer, 2, ack=False)] == [0, 1]
 
-    run(broker, body)
 
-
-def test_seeks_by_id_and_by_time(broker, stock, topic):
-    async def body(client):
+async def test_seeks_by_id_and_by_time(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(topic, batching_enabled=False)
         send(producer, 5)
@@ -89,11 +86,9 @@ def test_seeks_by_id_and_by_time(broker, stock, topic):
         await nothing(consumer)
         assert await consumer.last_message_id() == taken[-1].id
 
-    run(broker, body)
 
-
-def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
-    async def body(client):
+async def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500), 10)
         taken = await take(consumer, 10)
@@ -102,5 +97,3 @@ def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
         assert [message.data for message in await take(consumer, 3)] == [b"m7", b"m8", b"m9"]
         await consumer.close()
         await nothing(await client.subscribe(topic, "s"))  # all of the batch is acknowledged, hidden ones too
-
-    run(broker, body)

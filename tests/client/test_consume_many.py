@@ -13,7 +13,9 @@ from magnetar.client.consumer.config import InitialPosition, SubscriptionType
 from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import MessageId
 from magnetar.client.schema import STRING
-from tests.client.test_consume import WAIT_S, nothing, run, send, take
+from tests.client.test_consume import WAIT_S, connected, nothing, send, take
+
+pytestmark = pytest.mark.real_clock
 
 SHARED = SubscriptionType.SHARED
 
@@ -22,10 +24,10 @@ def partitioned(broker, topic: str, count: int) -> None:
     broker.admin("PUT", f"persistent/{topic.removeprefix('persistent://')}/partitions", count)
 
 
-def test_partitions_are_merged_and_keep_their_order(broker, stock, topic):
+async def test_partitions_are_merged_and_keep_their_order(broker, stock, topic):
     partitioned(broker, topic, 4)
 
-    async def body(client):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(
             topic, message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution, batching_enabled=False
@@ -43,13 +45,11 @@ def test_partitions_are_merged_and_keep_their_order(broker, stock, topic):
         await consumer.close()
         await nothing(await client.subscribe(topic, "s"))
 
-    run(broker, body)
 
-
-def test_partitions_added_later_are_read_from_their_first_message(broker, stock, topic):
+async def test_partitions_added_later_are_read_from_their_first_message(broker, stock, topic):
     partitioned(broker, topic, 1)
 
-    async def body(client):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", discovery_s=0.2)
         broker.admin("POST", f"persistent/{topic.removeprefix('persistent://')}/partitions", 3)
         producer = stock.create_producer(topic, batching_enabled=False)
@@ -57,13 +57,11 @@ def test_partitions_added_later_are_read_from_their_first_message(broker, stock,
         assert sorted(message.data for message in await take(consumer, 30)) == sorted(sent)
         assert len(consumer.partitions) == 3
 
-    run(broker, body)
 
-
-def test_a_seek_of_all_partitions_and_of_one(broker, stock, topic):
+async def test_a_seek_of_all_partitions_and_of_one(broker, stock, topic):
     partitioned(broker, topic, 2)
 
-    async def body(client):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=False), 20)
         taken = await take(consumer, 20)
@@ -74,22 +72,22 @@ def test_a_seek_of_all_partitions_and_of_one(broker, stock, topic):
         assert [message.data for message in await take(consumer, 1)] == [of_one[-1].data]
         await nothing(consumer)
 
-    run(broker, body)
 
-
-def test_several_topics(broker, stock, topic):
-    async def body(client):
+async def test_several_topics(broker, stock, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe([f"{topic}-a", f"{topic}-b"], "s")
         for name in "ab":
             stock.create_producer(f"{topic}-{name}").send(name.encode())
         taken = await take(consumer, 2)
         assert {(message.topic, message.data) for message in taken} == {(f"{topic}-a", b"a"), (f"{topic}-b", b"b")}
 
-    run(broker, body)
 
+async def test_a_pattern_follows_its_namespace(broker, stock, namespace):
+    async def take_after(producer, consumer):
+        send(producer, 2)
+        return await take(consumer, 2)
 
-def test_a_pattern_follows_its_namespace(broker, stock, namespace):
-    async def body(client):
+    async with connected(broker) as client:
         stock.create_producer(f"persistent://{namespace}/log-1").send(b"before")
         stock.create_producer(f"persistent://{namespace}/other").send(b"other")
         pattern = re.compile(f"persistent://{namespace}/log-.*")
@@ -102,27 +100,19 @@ def test_a_pattern_follows_its_namespace(broker, stock, namespace):
         assert sorted(message.data for message in await take_after(producer, consumer)) == [b"m0", b"m1"]
         assert sorted(consumer.topics) == [f"persistent://{namespace}/log-{number}" for number in (1, 2, 3)]
 
-    async def take_after(producer, consumer):
-        send(producer, 2)
-        return await take(consumer, 2)
 
-    run(broker, body)
-
-
-def test_a_pattern_without_a_watch_asks_now_and_then(start, topic):
+async def test_a_pattern_without_a_watch_asks_now_and_then(start, topic):
     broker = start(enableBrokerTopicListWatcher=False)
 
-    async def body(client):
+    async with connected(broker) as client:
         consumer = await client.subscribe(re.compile("public/default/found-.*"), "s", discovery_s=0.2)
         producer = await client.create_producer("found-1")
         await producer.send(b"x")
         assert [message.data for message in await take(consumer, 1)] == [b"x"]
 
-    run(broker, body)
 
-
-def test_readers_start_where_they_are_told(broker, stock, topic):
-    async def body(client):
+async def test_readers_start_where_they_are_told(broker, stock, topic):
+    async with connected(broker) as client:
         producer = stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500)
         send(producer, 10)
         async with await client.create_reader(topic, MessageId.EARLIEST) as reader:
@@ -146,13 +136,11 @@ def test_readers_start_where_they_are_told(broker, stock, topic):
         back = await client.create_reader(topic, rollback_s=3600)
         assert (await back.receive(WAIT_S)).data == b"m0"
 
-    run(broker, body)
 
-
-def test_a_reader_of_partitions(broker, stock, topic):
+async def test_a_reader_of_partitions(broker, stock, topic):
     partitioned(broker, topic, 3)
 
-    async def body(client):
+    async with connected(broker) as client:
         sent = send(stock.create_producer(topic, batching_enabled=False), 30)
         reader = await client.create_reader(topic, MessageId.EARLIEST)
         seen = []
@@ -162,11 +150,9 @@ def test_a_reader_of_partitions(broker, stock, topic):
         await reader.seek(MessageId.EARLIEST)
         assert len(await reader.receive_batch(30, timeout_s=5)) >= 1
 
-    run(broker, body)
 
-
-def test_a_table_view_is_complete_and_follows(broker, stock, topic):
-    async def body(client):
+async def test_a_table_view_is_complete_and_follows(broker, stock, topic):
+    async with connected(broker) as client:
         producer = stock.create_producer(topic, schema=pulsar.schema.StringSchema())
         for number in range(20):
             producer.send(f"v{number}", partition_key=f"k{number % 5}")
@@ -179,5 +165,3 @@ def test_a_table_view_is_complete_and_follows(broker, stock, topic):
         async with asyncio.timeout(WAIT_S):
             await changed.wait()
         assert view["k9"] == "new"
-
-    run(broker, body)

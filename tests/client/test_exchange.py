@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import pulsar
 import pytest
 
-from magnetar.aio import Client
 from magnetar.base.errors import ConsumerBusy, Misuse
 from magnetar.client.consumer.config import InitialPosition, SubscriptionType
 from magnetar.client.message import MessageId
 from magnetar.client.producer.batch import Batching
 from magnetar.client.producer.producer import Compression
 from magnetar.client.schema import STRING, Json
-from tests.client.test_consume import WAIT_S, nothing, run, take
+from tests.client.test_consume import WAIT_S, connected, nothing, take
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 LINGER = Batching(linger=True, delay_s=0.02)
@@ -33,8 +34,8 @@ class Order:
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_every_field_in_every_packing_and_codec(broker, topic, packing, compression):
-    async def body(client: Client) -> None:
+async def test_every_field_in_every_packing_and_codec(broker, topic, packing, compression):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         producer = await client.create_producer(
             topic, name="me", batching=PACKINGS[packing], compression=compression, properties={"of": "producer"}
@@ -62,14 +63,12 @@ def test_every_field_in_every_packing_and_codec(broker, topic, packing, compress
         assert sorted(message.sequence_id for message in found.values()) == list(range(5))
         assert all(message.topic == topic for message in found.values())
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD], ids=lambda kind: kind.name)
-def test_chunks_and_what_is_between_them(broker, topic, compression):
+async def test_chunks_and_what_is_between_them(broker, topic, compression):
     large = b"".join(number.to_bytes(4, "big") for number in range(3_000_000))  # 12 MB, two chunks and more
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         producer = await client.create_producer(topic, chunking=True, compression=compression)
         first = await producer.send(large, key="k", properties={"a": "b"})
@@ -81,11 +80,9 @@ def test_chunks_and_what_is_between_them(broker, topic, compression):
         async with await client.create_reader(topic, first, start_inclusive=True) as reader:
             assert (await reader.receive(WAIT_S)).data == large
 
-    run(broker, body)
 
-
-def test_values_of_every_schema(broker, topic):
-    async def body(client: Client) -> None:
+async def test_values_of_every_schema(broker, topic):
+    async with connected(broker) as client:
         async with await client.create_producer(f"{topic}-s", schema=STRING) as texts:
             await asyncio.gather(*(texts.send(text) for text in ("", "käse", "x" * 1000)))
         async with await client.create_producer(f"{topic}-j", schema=Json(Order), batching=LINGER) as orders:
@@ -97,11 +94,9 @@ def test_values_of_every_schema(broker, topic):
         assert (one.value, two.value, none.value, none.is_null) == (Order(1, ["a"]), Order(2, [], "n"), None, True)
         assert one.schema_version
 
-    run(broker, body)
 
-
-def test_keys_keep_their_order_and_their_consumer_whatever_is_batched(broker, topic):
-    async def body(client: Client) -> None:
+async def test_keys_keep_their_order_and_their_consumer_whatever_is_batched(broker, topic):
+    async with connected(broker) as client:
         keyed = {"type": SubscriptionType.KEY_SHARED, "initial_position": EARLIEST}
         consumers = [await client.subscribe(topic, "s", **keyed) for _ in range(3)]
         async with await client.create_producer(topic, batching=Batching(by_key=True)) as producer:
@@ -122,12 +117,10 @@ def test_keys_keep_their_order_and_their_consumer_whatever_is_batched(broker, to
             assert [number for _, number in found] == sorted(number for _, number in found)
         assert len({found[0][0] for found in seen.values()}) == 3
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("packing", ["single", "batch"])
-def test_cumulative_acknowledgement_up_to_the_middle(broker, topic, packing):
-    async def body(client: Client) -> None:
+async def test_cumulative_acknowledgement_up_to_the_middle(broker, topic, packing):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         producer = await client.create_producer(topic, batching=PACKINGS[packing])
         for start in (0, 10):
@@ -142,11 +135,9 @@ def test_cumulative_acknowledgement_up_to_the_middle(broker, topic, packing):
         with pytest.raises(Misuse):
             await shared.acknowledge_cumulative(MessageId(1, 1))
 
-    run(broker, body)
 
-
-def test_redelivery_counts_go_up_and_other_subscriptions_do_not_see_them(broker, topic):
-    async def body(client: Client) -> None:
+async def test_redelivery_counts_go_up_and_other_subscriptions_do_not_see_them(broker, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SubscriptionType.SHARED, initial_position=EARLIEST)
         other = await client.subscribe(topic, "other", type=SubscriptionType.SHARED, initial_position=EARLIEST)
         producer = await client.create_producer(topic)
@@ -157,11 +148,9 @@ def test_redelivery_counts_go_up_and_other_subscriptions_do_not_see_them(broker,
             await consumer.redeliver_unacknowledged()
         assert (await other.receive(WAIT_S)).redelivery_count == 0
 
-    run(broker, body)
 
-
-def test_one_consumer_too_many_is_told_so_and_the_first_goes_on(broker, topic):
-    async def body(client: Client) -> None:
+async def test_one_consumer_too_many_is_told_so_and_the_first_goes_on(broker, topic):
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         with pytest.raises(ConsumerBusy):
             await client.subscribe(topic, "s")
@@ -171,14 +160,12 @@ def test_one_consumer_too_many_is_told_so_and_the_first_goes_on(broker, topic):
         await producer.send(b"x")
         assert [message.data for message in await take(consumer, 1)] == [b"x"]
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("type", list(SubscriptionType), ids=lambda kind: kind.name)
-def test_everything_comes_once_through_unloads_when_everything_is_acknowledged(broker, topic, type):
+async def test_everything_comes_once_through_unloads_when_everything_is_acknowledged(broker, topic, type):
     """Nothing is lost, whatever the type; what was confirmed before an unload does not come again after it."""
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=type, initial_position=EARLIEST)
         producer = await client.create_producer(topic, batching=None)
         numbers = itertools.count()
@@ -194,16 +181,14 @@ def test_everything_comes_once_through_unloads_when_everything_is_acknowledged(b
         await nothing(consumer)
         assert len(confirmed) == 60
 
-    run(broker, body)
-
 
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
-def test_both_clients_on_one_topic_see_the_same_messages_under_the_same_ids(broker, stock, topic, batched):
+async def test_both_clients_on_one_topic_see_the_same_messages_under_the_same_ids(broker, stock, topic, batched):
     """Each client writes, each client reads all of it."""
     theirs = stock.create_producer(topic, batching_enabled=batched, batching_max_publish_delay_ms=20)
     stock_reader = stock.create_reader(topic, pulsar.MessageId.earliest)
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         ours = await client.create_producer(topic, batching=LINGER if batched else None)
         for turn in range(5):
             for number in range(10):
@@ -219,5 +204,3 @@ def test_both_clients_on_one_topic_see_the_same_messages_under_the_same_ids(brok
         assert [(m.id.ledger, m.id.entry, m.id.batch_index) for m in mine] == [
             (m.message_id().ledger_id(), m.message_id().entry_id(), m.message_id().batch_index()) for m in their
         ]
-
-    run(broker, body)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 import magnetar
 from magnetar import Batching, InitialPosition, Lag
-from tests.client.reshaped import Reshaped, run_on
+from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 COUNT = 60
@@ -34,8 +37,8 @@ class Cluster(Reshaped):
             await made.flush()
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 2) -> None:
-    run_on(server, f"lag-{name}", Cluster, body, segments)
+def opened(server: Standalone, name: str, segments: int = 2) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, f"lag-{name}", Cluster, segments)
 
 
 def counted(found: Lag, messages: int) -> None:
@@ -44,39 +47,39 @@ def counted(found: Lag, messages: int) -> None:
     assert 0 <= found.age_s < 600
 
 
-def test_stream_lag_counts_messages_over_a_split(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.client.stream_consumer(cluster.topic, "s", initial_position=EARLIEST) as consumer:
-            await cluster.send()
-            counted(await consumer.lag(), COUNT)
-            await cluster.admin.scalable.split(cluster.topic, 0)
-            await cluster.send()
-            counted(await consumer.lag(), 2 * COUNT)  # also of children that wait for their parent
-            for _ in range(COUNT):
-                message = await consumer.receive(WAIT_S)
-            await consumer.acknowledge_cumulative(message)
-            counted(await consumer.lag(), COUNT)
-
-    run(server, "stream", body)
-
-
-def test_queue_lag_counts_messages_that_are_not_acknowledged(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.client.queue_consumer(cluster.topic, "q", initial_position=EARLIEST) as consumer:
-            await cluster.send()
-            taken = [await consumer.receive(WAIT_S) for _ in range(COUNT)]
-            counted(await consumer.lag(), COUNT)
-            for message in taken[:-1]:
-                await consumer.acknowledge(message)
-            assert 1 <= (await consumer.lag()).messages <= 10  # a batch that is open in part counts by its messages
-            await consumer.acknowledge(taken[-1])
-            counted(await consumer.lag(), 0)
-
-    run(server, "queue", body)
+async def test_stream_lag_counts_messages_over_a_split(server):
+    async with (
+        opened(server, "stream") as cluster,
+        await cluster.client.stream_consumer(cluster.topic, "s", initial_position=EARLIEST) as consumer,
+    ):
+        await cluster.send()
+        counted(await consumer.lag(), COUNT)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await cluster.send()
+        counted(await consumer.lag(), 2 * COUNT)  # also of children that wait for their parent
+        for _ in range(COUNT):
+            message = await consumer.receive(WAIT_S)
+        await consumer.acknowledge_cumulative(message)
+        counted(await consumer.lag(), COUNT)
 
 
-def test_checkpoint_lag_counts_behind_own_places_and_groups(server):
-    async def body(cluster: Cluster) -> None:
+async def test_queue_lag_counts_messages_that_are_not_acknowledged(server):
+    async with (
+        opened(server, "queue") as cluster,
+        await cluster.client.queue_consumer(cluster.topic, "q", initial_position=EARLIEST) as consumer,
+    ):
+        await cluster.send()
+        taken = [await consumer.receive(WAIT_S) for _ in range(COUNT)]
+        counted(await consumer.lag(), COUNT)
+        for message in taken[:-1]:
+            await consumer.acknowledge(message)
+        assert 1 <= (await consumer.lag()).messages <= 10  # a batch that is open in part counts by its messages
+        await consumer.acknowledge(taken[-1])
+        counted(await consumer.lag(), 0)
+
+
+async def test_checkpoint_lag_counts_behind_own_places_and_groups(server):
+    async with opened(server, "checkpoint") as cluster:
         await cluster.send()
         async with await cluster.client.checkpoint_consumer(cluster.topic, start=EARLIEST) as consumer:
             counted(await consumer.lag(), COUNT)
@@ -89,11 +92,9 @@ def test_checkpoint_lag_counts_behind_own_places_and_groups(server):
             await member.checkpoint()
             counted(await member.lag(), COUNT - 20)
 
-    run(server, "checkpoint", body)
 
-
-def test_plain_consumer_and_reader_lag_count_messages(server):
-    async def body(cluster: Cluster) -> None:
+async def test_plain_consumer_and_reader_lag_count_messages(server):
+    async with opened(server, "plain") as cluster:
         topic = cluster.topic.replace("topic://", "persistent://") + "-plain"
         async with await cluster.client.subscribe(topic, "s", initial_position=EARLIEST) as consumer:
             await cluster.send(topic=topic)
@@ -104,14 +105,8 @@ def test_plain_consumer_and_reader_lag_count_messages(server):
         async with await cluster.client.create_reader(topic) as reader:
             counted(await reader.lag(), COUNT)
 
-    run(server, "plain", body)
 
-
-def test_blocking_consumers_have_a_lag(server):
-    async def body(cluster: Cluster) -> None:
-        await cluster.send()
-        await asyncio.to_thread(blocking, cluster.topic)
-
+async def test_blocking_consumers_have_a_lag(server):
     def blocking(topic: str) -> None:
         with magnetar.Client(server.url) as client:
             with client.stream_consumer(topic, "bs", initial_position=EARLIEST) as stream:
@@ -123,4 +118,6 @@ def test_blocking_consumers_have_a_lag(server):
             with client.checkpoint_consumer(topic, start=EARLIEST) as checkpoint:
                 counted(checkpoint.lag(), COUNT)
 
-    run(server, "blocking", body)
+    async with opened(server, "blocking") as cluster:
+        await cluster.send()
+        await asyncio.to_thread(blocking, cluster.topic)

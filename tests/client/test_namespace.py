@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 import magnetar
 from magnetar import DeadLetters, InitialPosition, MessageId, NackBackoff, Namespace, aio, errors
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 AT_ONCE = NackBackoff(first_s=0.05, max_s=0.05)
@@ -77,23 +80,20 @@ async def until(seen: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(server: Standalone, body: Callable[[Cluster], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def opened(server: Standalone) -> AsyncIterator[Cluster]:
     namespace = f"public/ns-{next(_numbers)}"
-
-    async def whole() -> None:
-        async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await admin.namespaces.create(namespace)
-            await body(Cluster(client, admin, namespace))
-
-    asyncio.run(whole())
+    async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        await admin.namespaces.create(namespace)
+        yield Cluster(client, admin, namespace)
 
 
 both = pytest.mark.parametrize("kind", ["queue", "stream"])
 
 
 @both
-def test_every_topic_is_received_and_one_that_comes_later_from_its_first_message(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_every_topic_is_received_and_one_that_comes_later_from_its_first_message(server, kind):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         await cluster.send("a", "before")
         consumer = await cluster.consume(kind)
@@ -105,12 +105,10 @@ def test_every_topic_is_received_and_one_that_comes_later_from_its_first_message
         assert await take(consumer, 6) == [("a", "a0"), ("a", "a1"), ("b", "b0"), ("c", "c0"), ("c", "c1"), ("c", "c2")]
         assert consumer.connected
 
-    run(server, body)
-
 
 @both
-def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is_another(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is_another(server, kind):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume(kind)
         await cluster.send("a", "first life")
@@ -125,11 +123,9 @@ def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is_anoth
         assert await take(consumer, 1) == [("a", "second life")]
         assert consumer.failing == {}
 
-    run(server, body)
 
-
-def test_message_of_a_drained_segment_is_confirmed_though_other_topics_have_one_of_its_number(server):
-    async def body(cluster: Cluster) -> None:
+async def test_message_of_a_drained_segment_is_confirmed_though_other_topics_have_one_of_its_number(server):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume("queue")
         await cluster.send("a", "a0")
@@ -140,12 +136,10 @@ def test_message_of_a_drained_segment_is_confirmed_though_other_topics_have_one_
         for again in (message, message.id):
             await done(consumer, again)
 
-    run(server, body)
-
 
 @both
-def test_only_topics_with_the_properties_are_attached(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_only_topics_with_the_properties_are_attached(server, kind):
+    async with opened(server) as cluster:
         await cluster.make("red", colour="red", size="1")
         await cluster.make("blue", colour="blue", size="1")
         consumer = await cluster.consume(kind, properties={"colour": "red", "size": "1"})
@@ -156,12 +150,10 @@ def test_only_topics_with_the_properties_are_attached(server, kind):
         assert await take(consumer, 2) == [("late", "late"), ("red", "red")]
         assert consumer.topics == [cluster.name("late"), cluster.name("red")]
 
-    run(server, body)
-
 
 @pytest.mark.parametrize("kept", ["message", "id", "bytes"])
-def test_one_cumulative_acknowledgement_covers_every_topic_seen_so_far(server, kept):
-    async def body(cluster: Cluster) -> None:
+async def test_one_cumulative_acknowledgement_covers_every_topic_seen_so_far(server, kept):
+    async with opened(server) as cluster:
         await cluster.make("a", "b", segments=2)
         consumer = await cluster.consume("stream", name="c")
         for local in ("a", "b"):
@@ -176,12 +168,10 @@ def test_one_cumulative_acknowledgement_covers_every_topic_seen_so_far(server, k
         again = await cluster.consume("stream", name="c")
         assert {(await again.receive(WAIT_S)).data for _ in range(3)} == left
 
-    run(server, body)
-
 
 @both
-def test_closing_acknowledges_nothing(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_closing_acknowledges_nothing(server, kind):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume(kind, name="c")
         await cluster.send("a", "a0")
@@ -191,12 +181,10 @@ def test_closing_acknowledges_nothing(server, kind):
         again = await cluster.consume(kind, name="c")
         assert await take(again, 2) == [("a", "a0"), ("b", "b0")]
 
-    run(server, body)
-
 
 @both
-def test_a_topic_that_is_split_goes_on(server, kind):
-    async def body(cluster: Cluster) -> None:
+async def test_a_topic_that_is_split_goes_on(server, kind):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume(kind)
         await cluster.send("a", *map(str, range(8)))
@@ -205,11 +193,9 @@ def test_a_topic_that_is_split_goes_on(server, kind):
         await cluster.send("b", "b0")
         assert await take(consumer, 17) == sorted([("b", "b0"), *(("a", str(number)) for number in range(16))])
 
-    run(server, body)
 
-
-def test_poison_goes_to_the_dead_letters_of_its_topic_which_are_not_consumed(server):
-    async def body(cluster: Cluster) -> None:
+async def test_poison_goes_to_the_dead_letters_of_its_topic_which_are_not_consumed(server):
+    async with opened(server) as cluster:
         await cluster.make("a")
         letters = DeadLetters(redeliveries_max=1)
         consumer = await cluster.consume("queue", dead_letters=letters, nack=AT_ONCE)
@@ -224,11 +210,9 @@ def test_poison_goes_to_the_dead_letters_of_its_topic_which_are_not_consumed(ser
         assert await take(consumer, 1) == [("later", "x")]
         assert consumer.topics == [cluster.name("a"), cluster.name("later")]
 
-    run(server, body)
 
-
-def test_message_that_is_put_off_comes_back_once(server):
-    async def body(cluster: Cluster) -> None:
+async def test_message_that_is_put_off_comes_back_once(server):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume("queue", retry=True)
         await cluster.send("b", "again")
@@ -238,11 +222,9 @@ def test_message_that_is_put_off_comes_back_once(server):
         await consumer.acknowledge(message, confirm=True)
         assert consumer.topics == [cluster.name("a"), cluster.name("b")]
 
-    run(server, body)
 
-
-def test_topic_that_cannot_be_attached_does_not_keep_the_others_and_is_named(server):
-    async def body(cluster: Cluster) -> None:
+async def test_topic_that_cannot_be_attached_does_not_keep_the_others_and_is_named(server):
+    async with opened(server) as cluster:
         await cluster.make("a", "b")
         async with await cluster.client.stream_consumer(cluster.name("a"), "s"):
             pass
@@ -252,11 +234,9 @@ def test_topic_that_cannot_be_attached_does_not_keep_the_others_and_is_named(ser
         await cluster.send("b", "b0")
         assert await take(consumer, 1) == [("b", "b0")]
 
-    run(server, body)
 
-
-def test_a_namespace_that_is_not_there_is_the_callers(server):
-    async def body(cluster: Cluster) -> None:
+async def test_a_namespace_that_is_not_there_is_the_callers(server):
+    async with opened(server) as cluster:
         with pytest.raises(errors.TopicNotFound, match="does not exist"):
             await cluster.client.queue_consumer(Namespace("public/nowhere"), "s")
         with pytest.raises(errors.InvalidName):
@@ -264,8 +244,6 @@ def test_a_namespace_that_is_not_there_is_the_callers(server):
         letters = DeadLetters(retry_topic=cluster.name("r"))
         with pytest.raises(errors.Misuse, match="retry topic"):
             await cluster.client.queue_consumer(Namespace(cluster.namespace), "s", dead_letters=letters)
-
-    run(server, body)
 
 
 def test_both_blocking_faces(server):

@@ -14,6 +14,8 @@ from magnetar.client.batch_read.plan import Plan
 from magnetar.layout.readable_range import DONE, START, ReadPosition
 from tests.servers.standalone import Standalone
 
+pytestmark = pytest.mark.real_clock
+
 PATIENCE_S = 120
 # What nobody needs goes as soon as somebody looks.
 DROP = {
@@ -42,33 +44,30 @@ def behind(plan: Plan) -> int:
     return sum(one.messages for one in plan.stretches.values())
 
 
-def test_a_plan_counts_the_same_range_before_and_after_a_split(server: Standalone) -> None:
-    async def body() -> None:
-        topic = "topic://public/default/plan-split"
-        async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await admin.scalable.create(topic, segments=2)
-            await client.hold(topic, "reader")
-            await send(client, topic, 200)
-            first = await client.plan(topic)
-            assert behind(first) == 200
-            places = {id: one.marks[0].place for id, one in first.stretches.items()}
-            rest = 200 - sum(one.marks[0].messages for one in first.stretches.values())
-            assert behind(await client.plan(topic, places)) == rest
-            await admin.scalable.split(topic, 0)
-            await send(client, topic, 100)
-            after = await client.plan(topic, places, targets={id: one.end for id, one in first.stretches.items()})
-            old = [after.stretches[SegmentId(id)] for id in (0, 1)]
-            assert sum(one.messages for one in old) == rest
-            assert after.epoch > first.epoch
-            assert after.incarnation == first.incarnation
-            assert sorted(after.layout.segment(SegmentId(0)).children) == [2, 3]
-            whole = await client.plan(topic, places)
-            assert behind(whole) == rest + 100
-            assert [one.sealed for _, one in sorted(whole.stretches.items())] == [True, False, False, False]
-            few = await client.plan(topic, {SegmentId(0): START}, messages_max=7)
-            assert few.stretches[SegmentId(0)].marks[-1].messages == 7
-
-    asyncio.run(body())
+async def test_a_plan_counts_the_same_range_before_and_after_a_split(server: Standalone) -> None:
+    topic = "topic://public/default/plan-split"
+    async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        await admin.scalable.create(topic, segments=2)
+        await client.hold(topic, "reader")
+        await send(client, topic, 200)
+        first = await client.plan(topic)
+        assert behind(first) == 200
+        places = {id: one.marks[0].place for id, one in first.stretches.items()}
+        rest = 200 - sum(one.marks[0].messages for one in first.stretches.values())
+        assert behind(await client.plan(topic, places)) == rest
+        await admin.scalable.split(topic, 0)
+        await send(client, topic, 100)
+        after = await client.plan(topic, places, targets={id: one.end for id, one in first.stretches.items()})
+        old = [after.stretches[SegmentId(id)] for id in (0, 1)]
+        assert sum(one.messages for one in old) == rest
+        assert after.epoch > first.epoch
+        assert after.incarnation == first.incarnation
+        assert sorted(after.layout.segment(SegmentId(0)).children) == [2, 3]
+        whole = await client.plan(topic, places)
+        assert behind(whole) == rest + 100
+        assert [one.sealed for _, one in sorted(whole.stretches.items())] == [True, False, False, False]
+        few = await client.plan(topic, {SegmentId(0): START}, messages_max=7)
+        assert few.stretches[SegmentId(0)].marks[-1].messages == 7
 
 
 def test_the_blocking_client_plans_and_holds_too(server: Standalone) -> None:

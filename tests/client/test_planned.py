@@ -6,7 +6,8 @@ On a broker of its own process. Both ways of planning keep the same promises; Py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from magnetar.spark.source.pulsar_topics import PulsarTopicInfo
 from magnetar.spark.source.query import Query, ReadTask
 from magnetar.spark.source.topic_info import TopicInfo
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 Rows = list[tuple[str, int]]
 
@@ -90,20 +93,18 @@ class World:
         return range(self.sent - count, self.sent)
 
 
-def run(server: Standalone, topic: str, body: Callable[[World], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await body(World(client, admin, topic))
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def opened(server: Standalone, topic: str) -> AsyncIterator[World]:
+    async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        yield World(client, admin, topic)
 
 
 @pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
 @pytest.mark.parametrize("order", ["chain", "barrier"])
-def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_replay(
+async def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_replay(
     server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo], order: str
 ) -> None:
-    async def body(world: World) -> None:
+    async with opened(server, f"topic://public/default/{facts.__name__.lower()}-{order}") as world:
         await world.admin.scalable.create(world.topic, segments=2)
         query = world.query(facts, startingOffsets="earliest", maxMessagesPerTrigger="30", keyOrder=order)
         at = await query.start()
@@ -129,14 +130,12 @@ def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_rep
         for first, last, found in batches:
             assert await world.rows(await again.tasks(first, last)) == found
 
-    run(server, f"topic://public/default/{facts.__name__.lower()}-{order}", body)
-
 
 @pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
-def test_a_query_from_the_end_reads_what_comes_after(
+async def test_a_query_from_the_end_reads_what_comes_after(
     server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo]
 ) -> None:
-    async def body(world: World) -> None:
+    async with opened(server, f"topic://public/default/{facts.__name__.lower()}-latest") as world:
         await world.admin.scalable.create(world.topic, segments=1)
         await world.publish(20)
         await world.admin.scalable.split(world.topic, 0)
@@ -147,11 +146,9 @@ def test_a_query_from_the_end_reads_what_comes_after(
         end = await query.latest(at)
         assert sorted(number for _, number in await world.rows(await query.tasks(at, end))) == list(range(40, 50))
 
-    run(server, f"topic://public/default/{facts.__name__.lower()}-latest", body)
 
-
-def test_a_hold_is_made_where_a_query_begins_and_only_ever_moved_by_what_it_has_read(server: Standalone) -> None:
-    async def body(world: World) -> None:
+async def test_a_hold_is_made_where_a_query_begins_and_only_ever_moved_by_what_it_has_read(server: Standalone) -> None:
+    async with opened(server, "topic://public/default/held") as world:
         await world.admin.scalable.create(world.topic, segments=1)
         await world.publish(5)
 
@@ -174,14 +171,12 @@ def test_a_hold_is_made_where_a_query_begins_and_only_ever_moved_by_what_it_has_
         await query.latest(end)
         assert await held() == {int(id): str(place) for id, place in end.places.items()}
 
-    run(server, "topic://public/default/held", body)
-
 
 @pytest.mark.parametrize("partitions", [0, 3])
-def test_plain_topics_are_read_and_added_partitions_with_them(server: Standalone, partitions: int) -> None:
+async def test_plain_topics_are_read_and_added_partitions_with_them(server: Standalone, partitions: int) -> None:
     name = f"plain-{partitions}"
 
-    async def body(world: World) -> None:
+    async with opened(server, f"persistent://public/default/{name}") as world:
         path = f"persistent/public/default/{name}/partitions"
         if partitions:
             server.admin("PUT", path, partitions)
@@ -197,5 +192,3 @@ def test_plain_topics_are_read_and_added_partitions_with_them(server: Standalone
                 await producer.send(b"7", key="k")
             last = await later.latest(end)
             assert await world.rows(await later.tasks(end, last)) == [("k", 7)]
-
-    run(server, f"persistent://public/default/{name}", body)

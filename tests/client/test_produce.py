@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pulsar
@@ -28,17 +29,17 @@ from magnetar.client.producer.producer import AccessMode, Compression
 from magnetar.client.schema import STRING, Json
 from tests.servers.standalone import Standalone
 
+pytestmark = pytest.mark.real_clock
+
 WAIT_MS = 60_000
 LATE_S = 3.0
 EARLIEST = pulsar.InitialPosition.Earliest
 
 
-def run(broker: Standalone, body: Callable[[Client], Awaitable[None]]) -> None:
-    async def inside() -> None:
-        async with Client(broker.url, operation_timeout_s=15) as client:
-            await body(client)
-
-    asyncio.run(inside())
+@asynccontextmanager
+async def connected(broker: Standalone) -> AsyncIterator[Client]:
+    async with Client(broker.url, operation_timeout_s=15) as client:
+        yield client
 
 
 def read(stock: pulsar.Client, topic: str, count: int, **options: object) -> list[pulsar.Message]:
@@ -54,30 +55,30 @@ def read(stock: pulsar.Client, topic: str, count: int, **options: object) -> lis
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("batching", [None, Batching(), Batching(by_key=True)], ids=["single", "batch", "by-key"])
-def test_every_codec_reaches_the_stock_client(broker, stock, topic, compression, batching):
+async def test_every_codec_reaches_the_stock_client(broker, stock, topic, compression, batching):
     values = [b"value-%d " % number * 20 for number in range(50)]
 
-    async def body(client: Client) -> None:
-        async with await client.create_producer(topic, compression=compression, batching=batching) as producer:
-            for value in values:
-                await producer.post(value)
-
-    run(broker, body)
+    async with (
+        connected(broker) as client,
+        await client.create_producer(topic, compression=compression, batching=batching) as producer,
+    ):
+        for value in values:
+            await producer.post(value)
     assert [message.data() for message in read(stock, topic, 50)] == values
 
 
 @pytest.mark.parametrize("batching", [None, Batching(linger=True, delay_s=0.05)], ids=["single", "batch"])
-def test_every_field_reaches_the_stock_client(broker, stock, topic, batching):
-    async def body(client: Client) -> None:
-        async with await client.create_producer(topic, name="mine", batching=batching) as producer:
-            await asyncio.gather(
-                producer.send(b"a", key="text", properties={"p": "1", "ü": "ö"}, event_time_ms=1_700_000_000_001),
-                producer.send(b"b", key=b"\x00\xff", ordering_key=b"order"),
-                producer.send(b"c"),
-                producer.send(b"", key="empty"),
-            )
-
-    run(broker, body)
+async def test_every_field_reaches_the_stock_client(broker, stock, topic, batching):
+    async with (
+        connected(broker) as client,
+        await client.create_producer(topic, name="mine", batching=batching) as producer,
+    ):
+        await asyncio.gather(
+            producer.send(b"a", key="text", properties={"p": "1", "ü": "ö"}, event_time_ms=1_700_000_000_001),
+            producer.send(b"b", key=b"\x00\xff", ordering_key=b"order"),
+            producer.send(b"c"),
+            producer.send(b"", key="empty"),
+        )
     first, second, third, empty = read(stock, topic, 4)
     assert (first.data(), first.partition_key(), first.properties()) == (b"a", "text", {"p": "1", "ü": "ö"})
     assert (first.event_timestamp(), first.producer_name()) == (1_700_000_000_001, "mine")
@@ -87,15 +88,13 @@ def test_every_field_reaches_the_stock_client(broker, stock, topic, batching):
     assert abs(first.publish_timestamp() - time.time() * 1000) < 60_000
 
 
-def test_message_ids_are_those_the_stock_client_sees(broker, stock, topic):
+async def test_message_ids_are_those_the_stock_client_sees(broker, stock, topic):
     ids = []
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         producer = await client.create_producer(topic)
         ids.extend(await asyncio.gather(*(producer.send(b"%d" % number) for number in range(3))))
         ids.append(await producer.send(b"alone"))
-
-    run(broker, body)
     seen = [message.message_id() for message in read(stock, topic, 4)]
     assert [(one.ledger_id(), one.entry_id(), one.batch_index()) for one in seen] == [
         (one.ledger, one.entry, one.batch_index) for one in ids
@@ -105,11 +104,11 @@ def test_message_ids_are_those_the_stock_client_sees(broker, stock, topic):
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
-def test_chunks_reach_the_stock_client_as_one_message(start, topic, compression):
+async def test_chunks_reach_the_stock_client_as_one_message(start, topic, compression):
     broker = start(maxMessageSize=20_000)
     large = bytes(range(256)) * 400 + b"end"
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         async with await client.create_producer(topic, chunking=True, compression=compression) as producer:
             await producer.send(b"before")
             found = await producer.send(large, key="k", properties={"a": "b"})
@@ -118,8 +117,6 @@ def test_chunks_reach_the_stock_client_as_one_message(start, topic, compression)
         async with await client.create_producer(topic) as producer:
             with pytest.raises(LimitExceeded):
                 await producer.send(large)
-
-    run(broker, body)
     stock = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     before, whole, after = read(stock, topic, 3)
     stock.close()
@@ -127,22 +124,20 @@ def test_chunks_reach_the_stock_client_as_one_message(start, topic, compression)
     assert (whole.partition_key(), whole.properties()) == ("k", {"a": "b"})
 
 
-def test_a_delayed_message_is_held_for_the_stock_client(broker, stock, topic):
+async def test_a_delayed_message_is_held_for_the_stock_client(broker, stock, topic):
     consumer = stock.subscribe(topic, "s", pulsar.ConsumerType.Shared)
 
-    async def body(client: Client) -> None:
+    started = time.monotonic()
+    async with connected(broker) as client:
         producer = await client.create_producer(topic)
         await producer.send(b"late", deliver_after_s=LATE_S)
         await producer.send(b"now")
-
-    started = time.monotonic()
-    run(broker, body)
     assert consumer.receive(WAIT_MS).data() == b"now"
     assert consumer.receive(WAIT_MS).data() == b"late"
     assert time.monotonic() - started > LATE_S - 0.5
 
 
-def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker, stock, topic):
+async def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker, stock, topic):
     @dataclass
     class Order:
         id: int
@@ -154,14 +149,12 @@ def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker, stock
         name = pulsar.schema.String(required=True)
         note = pulsar.schema.String()
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         async with await client.create_producer(f"{topic}-text", schema=STRING) as texts:
             await texts.send("käse")
         async with await client.create_producer(f"{topic}-json", schema=Json(Order)) as orders:
             await orders.send(Order(1, "a"))
             await orders.send(Order(2, "b", note="n"))
-
-    run(broker, body)
     (text,) = read(stock, f"{topic}-text", 1, schema=pulsar.schema.StringSchema())
     assert text.value() == "käse"
     first, second = (
@@ -173,7 +166,7 @@ def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker, stock
     assert (told["type"], json.loads(told["data"])["name"]) == ("JSON", "Order")
 
 
-def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
+async def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
     @dataclass
     class Order:
         id: int
@@ -187,7 +180,7 @@ def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
     orders = stock.create_producer(f"{topic}-json", schema=pulsar.schema.JsonSchema(StockOrder))
     orders.send(StockOrder(id=7, name="seven"))
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         async with await client.create_producer(f"{topic}-text", schema=STRING) as producer:
             await producer.send("ours")
         async with await client.create_reader(f"{topic}-text", schema=STRING) as reader:
@@ -195,22 +188,18 @@ def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
         async with await client.create_reader(f"{topic}-json", schema=Json(Order)) as reader:
             assert (await reader.receive(15)).value == Order(7, "seven")
 
-    run(broker, body)
 
-
-def test_a_schema_that_does_not_fit_is_refused(broker, topic):
-    async def body(client: Client) -> None:
+async def test_a_schema_that_does_not_fit_is_refused(broker, topic):
+    async with connected(broker) as client:
         await (await client.create_producer(topic)).send(b"without a schema")
         with pytest.raises(IncompatibleSchema):
             await client.subscribe(topic, "s", schema=STRING)
 
-    run(broker, body)
 
-
-def test_keys_and_rounds_over_partitions(broker, stock, topic):
+async def test_keys_and_rounds_over_partitions(broker, stock, topic):
     broker.admin("PUT", f"{topic.replace('://', '/')}/partitions", 4)
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         assert await client.partitions(topic) == [f"{topic}-partition-{index}" for index in range(4)]
         async with await client.create_producer(topic, batching=Batching(by_key=True)) as producer:
             for number in range(400):
@@ -218,8 +207,6 @@ def test_keys_and_rounds_over_partitions(broker, stock, topic):
         async with await client.create_producer(topic, batching=None) as producer:
             found = [(await producer.send(b"round")).partition for _ in range(8)]
             assert sorted(found) == [0, 0, 1, 1, 2, 2, 3, 3]
-
-    run(broker, body)
     by_key: dict[str, list[int]] = defaultdict(list)
     places: dict[str, set[str]] = defaultdict(set)
     for message in read(stock, topic, 408):
@@ -230,20 +217,18 @@ def test_keys_and_rounds_over_partitions(broker, stock, topic):
     assert all(len(found) == 1 for found in places.values())
 
 
-def test_partitions_added_later_are_used(broker, topic):
+async def test_partitions_added_later_are_used(broker, topic):
     broker.admin("PUT", f"{topic.replace('://', '/')}/partitions", 1)
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         producer = await client.create_producer(topic, batching=None)
         broker.admin("POST", f"{topic.replace('://', '/')}/partitions", 3)
         await producer._grow()
         assert {(await producer.send(b"x")).partition for _ in range(6)} == {0, 1, 2}
 
-    run(broker, body)
 
-
-def test_access_modes(broker, topic):
-    async def body(client: Client) -> None:
+async def test_access_modes(broker, topic):
+    async with connected(broker) as client:
         first = await client.create_producer(topic, access_mode=AccessMode.EXCLUSIVE)
         with pytest.raises(ProducerBusy):
             await client.create_producer(topic)
@@ -264,20 +249,16 @@ def test_access_modes(broker, topic):
         with pytest.raises(Fenced):
             await third.send(b"fenced")
 
-    run(broker, body)
 
-
-def test_two_producers_of_one_name(broker, topic):
-    async def body(client: Client) -> None:
+async def test_two_producers_of_one_name(broker, topic):
+    async with connected(broker) as client:
         await client.create_producer(topic, name="mine")
         with pytest.raises(ProducerBusy):
             await client.create_producer(topic, name="mine")
 
-    run(broker, body)
 
-
-def test_a_terminated_topic_and_a_namespace_that_is_not_there(broker, topic):
-    async def body(client: Client) -> None:
+async def test_a_terminated_topic_and_a_namespace_that_is_not_there(broker, topic):
+    async with connected(broker) as client:
         producer = await client.create_producer(topic)
         await producer.send(b"last")
         broker.admin("POST", f"{topic.replace('://', '/')}/terminate")
@@ -290,14 +271,12 @@ def test_a_terminated_topic_and_a_namespace_that_is_not_there(broker, topic):
         with pytest.raises(TopicNotFound):
             await client.create_producer("persistent://nobody/nowhere/t")
 
-    run(broker, body)
 
-
-def test_duplicates_are_dropped_and_sequence_ids_go_on(broker, stock, namespace):
+async def test_duplicates_are_dropped_and_sequence_ids_go_on(broker, stock, namespace):
     broker.admin("POST", f"namespaces/{namespace}/deduplication", True)
     topic = f"persistent://{namespace}/t"
 
-    async def body(client: Client) -> None:
+    async with connected(broker) as client:
         async with await client.create_producer(topic, name="mine") as producer:
             await asyncio.gather(*(producer.send(b"%d" % number) for number in range(5)))
             again = await producer.send(b"again", sequence_id=3)
@@ -307,33 +286,25 @@ def test_duplicates_are_dropped_and_sequence_ids_go_on(broker, stock, namespace)
             assert producer.last_sequence_id == 4
             for number in range(5, 25):
                 await producer.post(b"%d" % number, key=f"k{number % 3}")
-
-    run(broker, body)
     found = [int(message.data()) for message in read(stock, topic, 25)]
     assert sorted(found) == list(range(25))
 
 
-def test_both_clients_publish_to_one_topic(broker, stock, topic):
+async def test_both_clients_publish_to_one_topic(broker, stock, topic):
     theirs = stock.create_producer(topic, batching_enabled=True)
     theirs.send(b"theirs")
 
-    async def body(client: Client) -> None:
-        async with await client.create_producer(topic) as producer:
-            await producer.send(b"ours")
-
-    run(broker, body)
+    async with connected(broker) as client, await client.create_producer(topic) as producer:
+        await producer.send(b"ours")
     theirs.send(b"theirs again")
     assert [message.data() for message in read(stock, topic, 3)] == [b"theirs", b"ours", b"theirs again"]
 
 
-def test_non_persistent_topics(broker, stock):
+async def test_non_persistent_topics(broker, stock):
     topic = f"non-persistent://public/default/produce-{time.monotonic_ns()}"
     consumer = stock.subscribe(topic, "s")
 
-    async def body(client: Client) -> None:
-        async with await client.create_producer(topic) as producer:
-            found = await producer.send(b"x")
-            assert (found.ledger, found.entry) == (0, 0)
-
-    run(broker, body)
+    async with connected(broker) as client, await client.create_producer(topic) as producer:
+        found = await producer.send(b"x")
+        assert (found.ledger, found.entry) == (0, 0)
     assert consumer.receive(WAIT_MS).data() == b"x"

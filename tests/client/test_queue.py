@@ -6,14 +6,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 import magnetar
 from magnetar import Batching, InitialPosition, Message, NackBackoff, NoMessage, aio, errors
-from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
+from tests.client.reshaped import QUIET_S, Reshaped, opened_topic, quiet
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 AT_ONCE = NackBackoff(first_s=0.05, max_s=0.05)
@@ -37,8 +40,8 @@ class Cluster(Reshaped):
         return await self.client.queue_consumer(self.topic, subscription, **options)  # type: ignore[arg-type]
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    run_on(server, f"queue-{name}", Cluster, body, segments)
+def opened(server: Standalone, name: str, segments: int = 1) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, f"queue-{name}", Cluster, segments)
 
 
 async def take(consumer: aio.QueueConsumer[bytes], count: int) -> list[Message[bytes]]:
@@ -56,13 +59,13 @@ async def numbers(consumer: aio.QueueConsumer[bytes], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_several_consumers_acknowledge_every_message_while_the_topic_is_reshaped_under_load(server, batched):
+async def test_several_consumers_acknowledge_every_message_while_the_topic_is_reshaped_under_load(server, batched):
     """One of them refuses now and then, one comes and goes: what it had is another's then. Each message is acknowledged
     by exactly one of them; of batches, which come again as a whole where one of their messages is refused, by at least
     one.
     """
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, f"load-{batched}", segments=2) as cluster:
         acknowledged: Counter[int] = Counter()
         sent = 0
         done = asyncio.Event()
@@ -111,11 +114,9 @@ def test_several_consumers_acknowledge_every_message_while_the_topic_is_reshaped
                 while late.segments != sorted(await cluster.active()):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
 
-    run(server, f"load-{batched}", body, segments=2)
 
-
-def test_subscription_that_is_away_while_its_topic_is_split_and_merged_gets_everything_later(server):
-    async def body(cluster: Cluster) -> None:
+async def test_subscription_that_is_away_while_its_topic_is_split_and_merged_gets_everything_later(server):
+    async with opened(server, "offline") as cluster:
         await cluster.send(range(10))
         await (await cluster.queue()).close()  # from here on
         for turn in range(1, 5):
@@ -125,22 +126,18 @@ def test_subscription_that_is_away_while_its_topic_is_split_and_merged_gets_ever
         async with await cluster.queue() as consumer:
             assert await numbers(consumer, 50) == list(range(10, 60))
 
-    run(server, "offline", body)
 
-
-def test_new_subscription_from_the_start_reads_every_generation(server):
-    async def body(cluster: Cluster) -> None:
+async def test_new_subscription_from_the_start_reads_every_generation(server):
+    async with opened(server, "generations") as cluster:
         for turn in range(4):
             await cluster.send(range(turn * 10, turn * 10 + 10))
             await cluster.reshape()
         async with await cluster.queue(initial_position=EARLIEST) as consumer:
             assert await numbers(consumer, 40) == list(range(40))
 
-    run(server, "generations", body)
 
-
-def test_consumer_stays_on_a_sealed_segment_while_another_has_messages_of_it_and_gets_them(server):
-    async def body(cluster: Cluster) -> None:
+async def test_consumer_stays_on_a_sealed_segment_while_another_has_messages_of_it_and_gets_them(server):
+    async with opened(server, "stays") as cluster:
         one = await cluster.queue(initial_position=EARLIEST, queue_messages=5)
         two = await cluster.queue(queue_messages=5)
         await cluster.send(range(10), batching=None)
@@ -163,11 +160,9 @@ def test_consumer_stays_on_a_sealed_segment_while_another_has_messages_of_it_and
                 await asyncio.sleep(0.01)
         await one.close()
 
-    run(server, "stays", body)
 
-
-def test_stream_subscription_is_not_consumed_as_a_queue_and_the_other_way_round(server):
-    async def body(cluster: Cluster) -> None:
+async def test_stream_subscription_is_not_consumed_as_a_queue_and_the_other_way_round(server):
+    async with opened(server, "types") as cluster:
         await cluster.admin.scalable.create_subscription(cluster.topic, "ordered")
         with pytest.raises(errors.Refused, match="of type STREAM"):
             await cluster.queue("ordered")
@@ -177,32 +172,24 @@ def test_stream_subscription_is_not_consumed_as_a_queue_and_the_other_way_round(
             await cluster.send(range(3))
             assert await numbers(consumer, 3) == [0, 1, 2]
 
-    run(server, "types", body)
+
+async def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(server):
+    async with opened(server, "removed", segments=2) as cluster, await cluster.queue() as consumer:
+        await cluster.admin.scalable.delete_subscription(cluster.topic, "q")
+        with pytest.raises(errors.SubscriptionNotFound):
+            await consumer.receive(WAIT_S)
+        assert not await cluster.admin.scalable.subscriptions(cluster.topic)
 
 
-def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.queue() as consumer:
-            await cluster.admin.scalable.delete_subscription(cluster.topic, "q")
-            with pytest.raises(errors.SubscriptionNotFound):
-                await consumer.receive(WAIT_S)
-            assert not await cluster.admin.scalable.subscriptions(cluster.topic)
-
-    run(server, "removed", body, segments=2)
+async def test_deleted_topic_ends_its_queue_consumers(server):
+    async with opened(server, "deleted") as cluster, await cluster.queue() as consumer:
+        await cluster.admin.scalable.delete(cluster.topic, force=True)
+        with pytest.raises(errors.MagnetarError, match=r"not found|deleted|does not exist|not list"):
+            await consumer.receive(WAIT_S)
 
 
-def test_deleted_topic_ends_its_queue_consumers(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.queue() as consumer:
-            await cluster.admin.scalable.delete(cluster.topic, force=True)
-            with pytest.raises(errors.MagnetarError, match=r"not found|deleted|does not exist|not list"):
-                await consumer.receive(WAIT_S)
-
-    run(server, "deleted", body)
-
-
-def test_iteration_ends_when_the_consumer_is_closed(server):
-    async def body(cluster: Cluster) -> None:
+async def test_iteration_ends_when_the_consumer_is_closed(server):
+    async with opened(server, "iterated") as cluster:
         consumer = await cluster.queue(initial_position=EARLIEST)
         await cluster.send(range(5))
         seen = []
@@ -214,8 +201,6 @@ def test_iteration_ends_when_the_consumer_is_closed(server):
         assert sorted(seen) == list(range(5))
         with pytest.raises(errors.Closed):
             await consumer.receive(1)
-
-    run(server, "iterated", body)
 
 
 def test_threads_share_a_blocking_queue_consumer_through_a_split(server):

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from magnetar import Batching, DeadLetters, SubscriptionType, aio
-from tests.client.test_queue import AT_ONCE, EARLIEST, WAIT_S, Cluster, numbers, quiet, run, take
+from tests.client.test_queue import AT_ONCE, EARLIEST, WAIT_S, numbers, opened, quiet, take
 from tests.servers.standalone import Standalone
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.real_clock]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-def test_exactly_what_was_not_acknowledged_comes_again_on_every_segment(server):
-    async def body(cluster: Cluster) -> None:
+async def test_exactly_what_was_not_acknowledged_comes_again_on_every_segment(server):
+    async with opened(server, "again", segments=3) as cluster:
         await cluster.send(range(60))
         await cluster.reshape()
         await cluster.send(range(60, 120))
@@ -42,34 +42,30 @@ def test_exactly_what_was_not_acknowledged_comes_again_on_every_segment(server):
         async with await cluster.queue() as consumer:
             assert await numbers(consumer, 40) == list(range(0, 120, 3))
 
-    run(server, "again", body, segments=3)
+
+async def test_delayed_message_of_a_sealed_segment_is_delivered_and_keeps_the_segment_until_then(server):
+    async with (
+        opened(server, "delayed") as cluster,
+        await cluster.queue(initial_position=EARLIEST) as consumer,
+        await cluster.client.create_producer(cluster.topic) as producer,
+    ):
+        begun = time.monotonic()
+        await producer.send(b"later", key="a", deliver_after_s=2)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await producer.send(b"now", key="a")
+        found = {message.data: message.id for message in await take(consumer, 2)}
+        assert time.monotonic() - begun > 1.9
+        assert found[b"later"].segment == 0
+        assert 0 in consumer.segments
+        for id in found.values():
+            await consumer.acknowledge(id)
+        async with asyncio.timeout(WAIT_S):
+            while consumer.segments != [1, 2]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
-def test_delayed_message_of_a_sealed_segment_is_delivered_and_keeps_the_segment_until_then(server):
-    async def body(cluster: Cluster) -> None:
-        async with (
-            await cluster.queue(initial_position=EARLIEST) as consumer,
-            await cluster.client.create_producer(cluster.topic) as producer,
-        ):
-            begun = time.monotonic()
-            await producer.send(b"later", key="a", deliver_after_s=2)
-            await cluster.admin.scalable.split(cluster.topic, 0)
-            await producer.send(b"now", key="a")
-            found = {message.data: message.id for message in await take(consumer, 2)}
-            assert time.monotonic() - begun > 1.9
-            assert found[b"later"].segment == 0
-            assert 0 in consumer.segments
-            for id in found.values():
-                await consumer.acknowledge(id)
-            async with asyncio.timeout(WAIT_S):
-                while consumer.segments != [1, 2]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-
-    run(server, "delayed", body)
-
-
-def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_again(server):
-    async def body(cluster: Cluster) -> None:
+async def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_again(server):
+    async with opened(server, "refused", segments=2) as cluster:
         await cluster.send(range(2), batching=None)
         async with await cluster.queue(initial_position=EARLIEST, nack=AT_ONCE, ack_timeout_s=1) as consumer:
             for message in await take(consumer, 2):
@@ -83,11 +79,9 @@ def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_again(ser
                 seen.add(message.data)
             assert consumer.counters.timeouts > 0
 
-    run(server, "refused", body, segments=2)
 
-
-def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_active_one_with_all_it_had(server):
-    async def body(cluster: Cluster) -> None:
+async def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_active_one_with_all_it_had(server):
+    async with opened(server, "poison") as cluster:
         letters = await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "letters", initial_position=EARLIEST)
         async with (
             letters,
@@ -111,42 +105,39 @@ def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_active_one
             await quiet(consumer)
             assert consumer.counters.dead_letters == 2
 
-    run(server, "poison", body)
+
+async def test_message_that_is_put_off_comes_back_through_the_retry_topic_and_then_goes_to_the_dead_letters(server):
+    async with (
+        opened(server, "put-off") as cluster,
+        await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "dead", initial_position=EARLIEST) as dead,
+        await cluster.queue(
+            initial_position=EARLIEST, retry=True, dead_letters=DeadLetters(redeliveries_max=2)
+        ) as consumer,
+    ):
+        await cluster.send(range(1))
+        for turn in range(3):
+            message = await consumer.receive(WAIT_S)
+            assert message.properties.get("RECONSUMETIMES", "0") == str(turn)
+            await consumer.reconsume_later(message, 0.1, properties={"why": "busy"})
+        letter = await dead.receive(WAIT_S)
+        assert (letter.data, letter.properties["why"]) == (b"0", "busy")
+        assert letter.properties["REAL_TOPIC"] == cluster.topic
+        await quiet(consumer)
 
 
-def test_message_that_is_put_off_comes_back_through_the_retry_topic_and_then_goes_to_the_dead_letters(server):
-    async def body(cluster: Cluster) -> None:
-        async with (
-            await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "dead", initial_position=EARLIEST) as dead,
-            await cluster.queue(
-                initial_position=EARLIEST, retry=True, dead_letters=DeadLetters(redeliveries_max=2)
-            ) as consumer,
-        ):
-            await cluster.send(range(1))
-            for turn in range(3):
-                message = await consumer.receive(WAIT_S)
-                assert message.properties.get("RECONSUMETIMES", "0") == str(turn)
-                await consumer.reconsume_later(message, 0.1, properties={"why": "busy"})
-            letter = await dead.receive(WAIT_S)
-            assert (letter.data, letter.properties["why"]) == (b"0", "busy")
-            assert letter.properties["REAL_TOPIC"] == cluster.topic
-            await quiet(consumer)
-
-    run(server, "put-off", body)
+async def test_consumer_with_room_and_the_higher_priority_gets_everything(server):
+    async with (
+        opened(server, "priority", segments=2) as cluster,
+        await cluster.queue(priority=0) as high,
+        await cluster.queue(priority=1) as low,
+    ):
+        await cluster.send(range(50), batching=None)
+        assert len(await take(high, 50)) == 50
+        await quiet(low)
 
 
-def test_consumer_with_room_and_the_higher_priority_gets_everything(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.queue(priority=0) as high, await cluster.queue(priority=1) as low:
-            await cluster.send(range(50), batching=None)
-            assert len(await take(high, 50)) == 50
-            await quiet(low)
-
-    run(server, "priority", body, segments=2)
-
-
-def test_what_waits_is_bounded_over_all_segments(server):
-    async def body(cluster: Cluster) -> None:
+async def test_what_waits_is_bounded_over_all_segments(server):
+    async with opened(server, "bounded", segments=4) as cluster:
         await cluster.send(range(200), batching=None)
         async with await cluster.queue(
             initial_position=EARLIEST, queue_messages=100, queue_messages_total=40
@@ -159,14 +150,11 @@ def test_what_waits_is_bounded_over_all_segments(server):
                 await consumer.acknowledge(message)
             assert sorted(seen) == list(range(200))
 
-    run(server, "bounded", body, segments=4)
 
-
-def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
+async def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
     """What was received before may come again; every message that was stored is acknowledged in the end."""
     with Standalone(tmp_path / "killed", {"brokerDeduplicationEnabled": True}) as killed:
-
-        async def body(cluster: Cluster) -> None:
+        async with opened(killed, "killed", segments=2) as cluster:
             acknowledged: set[int] = set()
 
             async def consume(consumer: aio.QueueConsumer[bytes]) -> None:
@@ -190,13 +178,11 @@ def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
             await asyncio.gather(*workers)
             assert acknowledged == set(range(600))
 
-        run(killed, "killed", body, segments=2)
 
-
-def test_only_the_poison_of_a_batch_is_buried(server):
+async def test_only_the_poison_of_a_batch_is_buried(server):
     """One bad message of 200, some work for each, and a redelivery that is due long before the others were taken."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, "one-poison") as cluster:
         letters = await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "letters", initial_position=EARLIEST)
         batching = Batching(messages_max=200, delay_s=5)
         async with (
@@ -222,14 +208,12 @@ def test_only_the_poison_of_a_batch_is_buried(server):
             await quiet(consumer)
             assert (refused, consumer.counters.dead_letters) == (4, 1)
 
-    run(server, "one-poison", body)
-
 
 @pytest.mark.parametrize("kind", ["queue", "shared"])
-def test_poison_in_chunks_is_buried_in_chunks(small, kind):
+async def test_poison_in_chunks_is_buried_in_chunks(small, kind):
     """Its subscription comes to rest: nothing of it is left."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(small, f"chunked-{kind}") as cluster:
         topic = cluster.topic if kind == "queue" else f"persistent://public/default/chunked-{kind}"
         dead = f"{topic}-DLQ" if kind == "queue" else f"{topic}-q-DLQ"
         options: dict[str, Any] = {
@@ -254,13 +238,11 @@ def test_poison_in_chunks_is_buried_in_chunks(small, kind):
             await quiet(consumer)
             assert consumer.counters.dead_letters == 2
 
-    run(small, f"chunked-{kind}", body)
 
-
-def test_message_that_never_reached_an_application_has_no_redelivery(server):
+async def test_message_that_never_reached_an_application_has_no_redelivery(server):
     """Its consumer had it in its queue, and left."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, "unseen") as cluster:
         async with await cluster.client.create_producer(cluster.topic) as producer:
             await producer.send(b"x")
         for _ in range(2):
@@ -269,5 +251,3 @@ def test_message_that_never_reached_an_application_has_no_redelivery(server):
                     await asyncio.sleep(0.01)
         async with await cluster.queue(initial_position=EARLIEST) as consumer:
             assert (await consumer.receive(WAIT_S)).redelivery_count == 0
-
-    run(server, "unseen", body)

@@ -4,14 +4,17 @@ ancestors are acknowledged (H-F20)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from magnetar import InitialPosition, NoMessage
-from tests.client.reshaped import Reshaped, run_on
+from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 KEYS = [f"k{number}" for number in range(8)]
 
@@ -30,8 +33,8 @@ class Cluster(Reshaped):
         await self.admin.scalable.merge(self.topic, (await self.active())[:2])
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    run_on(server, name, Cluster, body, segments)
+def opened(server: Standalone, name: str, segments: int = 1) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, name, Cluster, segments)
 
 
 async def sent(cluster: Cluster, first: int, count: int) -> None:
@@ -66,8 +69,8 @@ def check_order(messages: list[Any]) -> None:
         assert numbers == sorted(set(numbers)), f"{key} came as {numbers}"
 
 
-def test_consumer_that_acknowledges_at_end_gets_past_a_split(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_consumer_that_acknowledges_at_end_gets_past_a_split(server: Standalone) -> None:
+    async with opened(server, "one-split") as cluster:
         one = await consumer(cluster)
         await sent(cluster, 0, 15)
         await cluster.split()
@@ -81,11 +84,9 @@ def test_consumer_that_acknowledges_at_end_gets_past_a_split(server: Standalone)
             await again.receive(1)
         await again.close()
 
-    run(server, "one-split", body)
 
-
-def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server: Standalone) -> None:
+    async with opened(server, "many-reshapes", segments=2) as cluster:
         one = await consumer(cluster)
         for round in range(6):
             await sent(cluster, round * 20, 20)
@@ -100,16 +101,14 @@ def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server: Stand
         check_order([*found, *await received(one, 20)])
         await one.close()
 
-    run(server, "many-reshapes", body, segments=2)
-
 
 @pytest.mark.parametrize("next_name", ["a", "b", "b after kill -9"])
-def test_acknowledgements_of_many_generations_outlive_a_consumer_that_closes(
+async def test_acknowledgements_of_many_generations_outlive_a_consumer_that_closes(
     server: Standalone, next_name: str
 ) -> None:
     """Those of each generation are applied when those before it are on disk. The close waits for them."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, f"outlive-{next_name.replace(' ', '-')}", segments=2) as cluster:
         one = await consumer(cluster, name="a")
         for round in range(12):
             await sent(cluster, round * 20, 20)
@@ -129,11 +128,9 @@ def test_acknowledgements_of_many_generations_outlive_a_consumer_that_closes(
         check_order([*found, *await received(other, 20)])
         await other.close()
 
-    run(server, f"outlive-{next_name.replace(' ', '-')}", body, segments=2)
 
-
-def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: Standalone) -> None:
+    async with opened(server, "seeks") as cluster:
         one = await consumer(cluster, queue_messages=1)
         await sent(cluster, 0, 15)
         await cluster.split()
@@ -144,13 +141,11 @@ def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: St
         check_order(await received(one, 30))
         await one.close()
 
-    run(server, "seeks", body)
 
-
-def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: Standalone) -> None:
+async def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: Standalone) -> None:
     """The messages that waited in its queue come again, before those of the children (H-F20)."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, "unloaded") as cluster:
         one = await consumer(cluster)
         await sent(cluster, 0, 20)
         await cluster.split()
@@ -169,11 +164,9 @@ def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: Standalo
             newest[message.key] = max(newest[message.key], number)
         await one.close()
 
-    run(server, "unloaded", body)
 
-
-def test_reader_ahead_that_dies_leaves_all_to_one_in_order(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_reader_ahead_that_dies_leaves_all_to_one_in_order(server: Standalone) -> None:
+    async with opened(server, "dies") as cluster:
         one = await consumer(cluster, name="a")
         await sent(cluster, 0, 20)
         await cluster.split()
@@ -190,11 +183,9 @@ def test_reader_ahead_that_dies_leaves_all_to_one_in_order(server: Standalone) -
         await drained(other)
         await other.close()
 
-    run(server, "dies", body)
 
-
-def test_children_of_a_merge_wait_for_two_holders(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_children_of_a_merge_wait_for_two_holders(server: Standalone) -> None:
+    async with opened(server, "merge-of-two", segments=2) as cluster:
         ones = [await consumer(cluster, name=name) for name in ("a", "b")]
         await drained(*ones)
         await sent(cluster, 0, 16)
@@ -221,11 +212,9 @@ def test_children_of_a_merge_wait_for_two_holders(server: Standalone) -> None:
         for one in ones:
             await one.close()
 
-    run(server, "merge-of-two", body, segments=2)
 
-
-def test_joining_consumer_takes_nothing_that_is_read_ahead(server: Standalone) -> None:
-    async def body(cluster: Cluster) -> None:
+async def test_joining_consumer_takes_nothing_that_is_read_ahead(server: Standalone) -> None:
+    async with opened(server, "joins") as cluster:
         one = await consumer(cluster, name="a")
         await sent(cluster, 0, 16)
         await cluster.split()
@@ -247,5 +236,3 @@ def test_joining_consumer_takes_nothing_that_is_read_ahead(server: Standalone) -
         check_order([*found, *rest])
         await one.close()
         await other.close()
-
-    run(server, "joins", body)

@@ -16,6 +16,8 @@ from magnetar.client.schema import STRING
 from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
 
+pytestmark = pytest.mark.real_clock
+
 ROUNDS = 3
 BATCHINGS = pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batch"])
 
@@ -84,47 +86,41 @@ def check(stream: Stream, found: list[int]) -> None:
 
 
 @BATCHINGS
-def test_a_broker_killed_again_and_again_loses_nothing_acknowledged(start, topic, batching):
+async def test_a_broker_killed_again_and_again_loses_nothing_acknowledged(start, topic, batching):
     broker: Standalone = start()
 
-    async def body() -> None:
-        async with Client(broker.url, pending_messages_max=1_000) as client:
-            stream = Stream(client)
-            running = asyncio.create_task(stream.run(topic, batching=batching, send_timeout_s=600))
-            for _ in range(ROUNDS):
-                await stream.until(200)
-                await asyncio.to_thread(broker.restart, kill=True)
+    async with Client(broker.url, pending_messages_max=1_000) as client:
+        stream = Stream(client)
+        running = asyncio.create_task(stream.run(topic, batching=batching, send_timeout_s=600))
+        for _ in range(ROUNDS):
             await stream.until(200)
-            stream.stop()
-            await running
-            assert stream.unknown == [], "ten minutes outlive a restart"
-            check(stream, await everything(client, topic))
-
-    asyncio.run(body())
+            await asyncio.to_thread(broker.restart, kill=True)
+        await stream.until(200)
+        stream.stop()
+        await running
+        assert stream.unknown == [], "ten minutes outlive a restart"
+        check(stream, await everything(client, topic))
 
 
 @BATCHINGS
-def test_a_topic_unloaded_under_load_loses_and_repeats_nothing(broker, topic, batching):
-    async def body() -> None:
-        async with Client(broker.url) as client:
-            stream = Stream(client)
-            running = asyncio.create_task(stream.run(topic, batching=batching))
-            for _ in range(ROUNDS):
-                await stream.until(200)
-                await asyncio.to_thread(broker.admin, "PUT", f"{topic.replace('://', '/')}/unload")
+async def test_a_topic_unloaded_under_load_loses_and_repeats_nothing(broker, topic, batching):
+    async with Client(broker.url) as client:
+        stream = Stream(client)
+        running = asyncio.create_task(stream.run(topic, batching=batching))
+        for _ in range(ROUNDS):
             await stream.until(200)
-            stream.stop()
-            await running
-            check(stream, await everything(client, topic))
+            await asyncio.to_thread(broker.admin, "PUT", f"{topic.replace('://', '/')}/unload")
+        await stream.until(200)
+        stream.stop()
+        await running
+        check(stream, await everything(client, topic))
 
-    asyncio.run(body())
 
-
-def test_a_cable_cut_under_load_loses_nothing_and_with_deduplication_repeats_nothing(broker, namespace):
+async def test_a_cable_cut_under_load_loses_nothing_and_with_deduplication_repeats_nothing(broker, namespace):
     broker.admin("POST", f"namespaces/{namespace}/deduplication", True)
     topic = f"persistent://{namespace}/t"
 
-    async def body(proxy: Proxy) -> None:
+    with Proxy(broker.port) as proxy:
         async with Client(proxy.url) as client:
             stream = Stream(client)
             running = asyncio.create_task(stream.run(topic, name="mine"))
@@ -138,55 +134,46 @@ def test_a_cable_cut_under_load_loses_nothing_and_with_deduplication_repeats_not
             check(stream, found)
             assert found == list(range(stream.sent)), "stored once each, in order"
 
-    with Proxy(broker.port) as proxy:
-        asyncio.run(body(proxy))
 
-
-def test_a_consumer_goes_on_after_a_kill_where_it_was(start, topic):
+async def test_a_consumer_goes_on_after_a_kill_where_it_was(start, topic):
     broker: Standalone = start()
 
-    async def body() -> None:
-        async with Client(broker.url) as client:
-            producer = await client.create_producer(topic, schema=STRING)
-            consumer = await client.subscribe(topic, "s", schema=STRING, initial_position=InitialPosition.EARLIEST)
-            for number in range(10):
-                await producer.send(str(number))
-            for number in range(5):
-                message = await consumer.receive(15)
-                assert message.value == str(number)
-                await consumer.acknowledge(message, confirm=True)
-            await asyncio.to_thread(broker.restart, kill=True)
-            await producer.send("10")
-            found: list[str] = []
-            while len(set(found)) < 6 or "10" not in found:
-                message = await consumer.receive(30)
-                found.append(message.value)
-                await consumer.acknowledge(message)
-            fresh = [value for value in dict.fromkeys(found) if int(value) >= 5]
-            assert fresh == ["5", "6", "7", "8", "9", "10"]
-
-    asyncio.run(body())
+    async with Client(broker.url) as client:
+        producer = await client.create_producer(topic, schema=STRING)
+        consumer = await client.subscribe(topic, "s", schema=STRING, initial_position=InitialPosition.EARLIEST)
+        for number in range(10):
+            await producer.send(str(number))
+        for number in range(5):
+            message = await consumer.receive(15)
+            assert message.value == str(number)
+            await consumer.acknowledge(message, confirm=True)
+        await asyncio.to_thread(broker.restart, kill=True)
+        await producer.send("10")
+        found: list[str] = []
+        while len(set(found)) < 6 or "10" not in found:
+            message = await consumer.receive(30)
+            found.append(message.value)
+            await consumer.acknowledge(message)
+        fresh = [value for value in dict.fromkeys(found) if int(value) >= 5]
+        assert fresh == ["5", "6", "7", "8", "9", "10"]
 
 
-def test_without_a_broker_a_send_times_out_and_the_producer_lives(start, topic):
+async def test_without_a_broker_a_send_times_out_and_the_producer_lives(start, topic):
     broker: Standalone = start()
 
-    async def body() -> None:
-        async with Client(broker.url) as client:
-            producer = await client.create_producer(topic, send_timeout_s=3)
-            await producer.send(b"before")
-            await asyncio.to_thread(broker.kill)
-            with pytest.raises(TimedOut) as caught:
-                await producer.send(b"meanwhile")
-            assert caught.value.outcome is Outcome.INDEFINITE
-            await asyncio.to_thread(broker.start)
-            async with asyncio.timeout(60):
-                while True:
-                    try:
-                        await producer.send(b"after")
-                        break
-                    except TimedOut:
-                        continue
-            assert producer.counters[0].reattached == 1
-
-    asyncio.run(body())
+    async with Client(broker.url) as client:
+        producer = await client.create_producer(topic, send_timeout_s=3)
+        await producer.send(b"before")
+        await asyncio.to_thread(broker.kill)
+        with pytest.raises(TimedOut) as caught:
+            await producer.send(b"meanwhile")
+        assert caught.value.outcome is Outcome.INDEFINITE
+        await asyncio.to_thread(broker.start)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await producer.send(b"after")
+                    break
+                except TimedOut:
+                    continue
+        assert producer.counters[0].reattached == 1

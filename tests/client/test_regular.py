@@ -5,12 +5,15 @@ them when the topic is migrated under their hands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from magnetar import InitialPosition, SubscriptionType, aio, errors
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 WAIT_S = 60  # for what must come
@@ -37,14 +40,12 @@ class Plain:
         await producer.flush()
 
 
-def run(server: Standalone, name: str, partitions: int, body: Callable[[Plain], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(240), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            plain = Plain(client, admin, f"{name}-{partitions}")
-            await admin.topics.create(plain.topic, **({"partitions": partitions} if partitions else {}))
-            await body(plain)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def opened(server: Standalone, name: str, partitions: int) -> AsyncIterator[Plain]:
+    async with asyncio.timeout(240), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        plain = Plain(client, admin, f"{name}-{partitions}")
+        await admin.topics.create(plain.topic, **({"partitions": partitions} if partitions else {}))
+        yield plain
 
 
 async def until(happened: Callable[[], bool]) -> None:
@@ -70,11 +71,11 @@ class Keys:
 
 
 @pytest.mark.parametrize("partitions", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_load(server, partitions):
+async def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_load(server, partitions):
     """Stream and checkpoint consumers every key in order, queue consumers every message; one that is away meanwhile
     misses nothing."""
 
-    async def body(plain: Plain) -> None:
+    async with opened(server, "load", partitions) as plain:
         client, topic = plain.client, plain.topic
         producer = await client.create_producer(topic, follow=True)
         stream = await client.stream_consumer(topic, "in-order", initial_position=EARLIEST)
@@ -123,14 +124,12 @@ def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_
         for one in (producer, stream, queue, checkpointed):
             await one.close()
 
-    run(server, "load", partitions, body)
-
 
 @pytest.mark.parametrize("scheme", ["persistent", "topic"])
-def test_what_is_put_off_before_and_after_a_migration_comes_back(server, scheme):
+async def test_what_is_put_off_before_and_after_a_migration_comes_back(server, scheme):
     """Whichever of its two names the topic is consumed by; by the plain one, also through the migration itself."""
 
-    async def body(plain: Plain) -> None:
+    async with opened(server, f"put-off-{scheme}", 0) as plain:
         client, topic = plain.client, plain.topic
 
         async def consume() -> aio.QueueConsumer[bytes]:
@@ -157,11 +156,9 @@ def test_what_is_put_off_before_and_after_a_migration_comes_back(server, scheme)
         await consumer.close()
         await producer.close()
 
-    run(server, f"put-off-{scheme}", 0, body)
 
-
-def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(server):
-    async def body(plain: Plain) -> None:
+async def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(server):
+    async with opened(server, "homes", 4) as plain:
         client = plain.client
         async with await client.create_producer(plain.topic, follow=True) as follows:
             await plain.send(follows, 2 * KEYS)
@@ -176,11 +173,9 @@ def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(
         assert [len(found) for found in homes.values()] == [1] * KEYS
         assert len(set.union(*homes.values())) > 1
 
-    run(server, "homes", 4, body)
 
-
-def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over_all_when_the_other_leaves(server):
-    async def body(plain: Plain) -> None:
+async def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over_all_when_the_other_leaves(server):
+    async with opened(server, "shared", 4) as plain:
         client, topic = plain.client, plain.topic
         first = await client.stream_consumer(topic, "s", initial_position=EARLIEST)
         second = await client.stream_consumer(topic, "s", initial_position=EARLIEST)
@@ -196,11 +191,9 @@ def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over_all_w
             keys.came(message)
             await first.acknowledge_cumulative(message)
 
-    run(server, "shared", 4, body)
 
-
-def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told_where_its_topic_went(server):
-    async def body(plain: Plain) -> None:
+async def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told_where_its_topic_went(server):
+    async with opened(server, "old", 0) as plain:
         client, topic = plain.client, plain.topic
         old = await client.create_producer(topic, name="old")
         await old.send(b"0", key="k0")
@@ -220,11 +213,9 @@ def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told_where
         async with await client.create_producer(topic) as again:
             await again.send(b"1")
 
-    run(server, "old", 0, body)
 
-
-def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
-    async def body(plain: Plain) -> None:
+async def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
+    async with opened(server, "whole", 0) as plain:
         for wrong in ("non-persistent://public/default/x", f"{plain.topic}-partition-0"):
             with pytest.raises(errors.Misuse, match="not a partition"):
                 await plain.client.stream_consumer(wrong, "s")
@@ -238,14 +229,10 @@ def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
             await producer.send(b"after")
         assert (await stream.receive(WAIT_S)).data == b"after"
 
-    run(server, "whole", 0, body)
 
-
-def test_checkpoint_consumer_of_a_missing_plain_topic_fails(server):
-    async def body(plain: Plain) -> None:
+async def test_checkpoint_consumer_of_a_missing_plain_topic_fails(server):
+    async with opened(server, "missing", 0) as plain:
         for group in (None, "readers"):
             async with asyncio.timeout(10):
                 with pytest.raises(errors.TopicNotFound):
                     await plain.client.checkpoint_consumer("persistent://public/default/never-created", group=group)
-
-    run(server, "missing", 0, body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from magnetar import AccessMode, InitialPosition, Message, NoMessage, errors
 from magnetar.aio import StreamConsumer
 from magnetar.cli.traffic.load import LoadConfig, Workload
 from magnetar.testing.order import OrderChecker
-from tests.client.reshaped import Reshaped, run_on
+from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 TOPIC = "topic://public/default/t"
 
@@ -36,8 +39,8 @@ class Cluster(Reshaped):
         return LoadConfig(self.topic, **{"rate": 800.0, "reshape_s": 0.3, "drain_s": 60.0, **said})  # type: ignore[arg-type]
 
 
-def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    run_on(server, name, Cluster, body, segments)
+def opened(server: Standalone, name: str, segments: int = 1) -> AbstractAsyncContextManager[Cluster]:
+    return opened_topic(server, name, Cluster, segments)
 
 
 async def until_refused(call: Callable[[], Awaitable[object]]) -> None:
@@ -50,36 +53,29 @@ def kept(ordering: OrderChecker) -> None:
     assert ordering.sent == ordering.received - ordering.redelivered > 0
 
 
-def test_splits_and_merges_under_load_keep_every_key_in_order_and_lose_nothing(server):
-    async def body(cluster: Cluster) -> None:
+async def test_splits_and_merges_under_load_keep_every_key_in_order_and_lose_nothing(server):
+    async with opened(server, "under-load", segments=2) as cluster:
         workload = Workload(cluster.client, cluster.load(), reshape=cluster.reshape)
         kept(await workload.run(4))
         assert workload.reshapes > 1
         kept(await workload.again("late", consumers=2))
 
-    run(server, "under-load", body, segments=2)
 
-
-def test_consumers_that_come_and_go_while_the_topic_is_reshaped_miss_nothing(server):
-    async def body(cluster: Cluster) -> None:
+async def test_consumers_that_come_and_go_while_the_topic_is_reshaped_miss_nothing(server):
+    async with opened(server, "churn", segments=2) as cluster:
         workload = Workload(cluster.client, cluster.load(consumers=3, churn_s=0.7), reshape=cluster.reshape)
         kept(await workload.run(4))
         assert workload.joined > 3
 
-    run(server, "churn", body, segments=2)
 
-
-def test_messages_without_batches_keep_their_order_too(server):
-    async def body(cluster: Cluster) -> None:
+async def test_messages_without_batches_keep_their_order_too(server):
+    async with opened(server, "unbatched") as cluster:
         kept(await Workload(cluster.client, cluster.load(batching=False), reshape=cluster.reshape).run(3))
 
-    run(server, "unbatched", body)
 
-
-def test_broker_killed_under_load_loses_nothing_and_stores_nothing_twice(tmp_path: Path):
+async def test_broker_killed_under_load_loses_nothing_and_stores_nothing_twice(tmp_path: Path):
     with Standalone(tmp_path / "killed", {"brokerDeduplicationEnabled": True}) as server:
-
-        async def body(cluster: Cluster) -> None:
+        async with opened(server, "killed", segments=2) as cluster:
             await cluster.admin.scalable.create_subscription(cluster.topic, "held")
             workload = Workload(cluster.client, cluster.load(), reshape=cluster.reshape)
             running = asyncio.ensure_future(workload.run(6))
@@ -93,11 +89,9 @@ def test_broker_killed_under_load_loses_nothing_and_stores_nothing_twice(tmp_pat
             assert late.findings == []
             assert late.received > 0
 
-        run(server, "killed", body, segments=2)
 
-
-def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
-    async def body(cluster: Cluster) -> None:
+async def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
+    async with opened(server, "resend") as cluster:
         for again in range(2):
             async with await cluster.client.create_producer(cluster.topic, name="p") as producer:
                 assert producer.last_sequence_id == (-1 if not again else 19)
@@ -117,14 +111,12 @@ def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
             with pytest.raises(NoMessage):
                 await consumer.receive(0.5)
 
-    run(server, "resend", body)
-
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
-def test_resend_without_keys_after_a_merge_is_stored_once(server, at_once):
+async def test_resend_without_keys_after_a_merge_is_stored_once(server, at_once):
     """What has no key is spread by its number: after a merge its number says which parent may have it."""
 
-    async def body(cluster: Cluster) -> None:
+    async with opened(server, f"resend-keyless-{at_once}", segments=2) as cluster:
         for again in range(2):
             async with await cluster.client.create_producer(cluster.topic, name="p") as producer:
                 for first in range(0, 100, at_once):
@@ -134,8 +126,6 @@ def test_resend_without_keys_after_a_merge_is_stored_once(server, at_once):
                 await cluster.admin.scalable.merge(cluster.topic, [0, 1])
         stored = await cluster.client.plan(cluster.topic)
         assert sum(stretch.messages for stretch in stored.stretches.values()) == 100
-
-    run(server, f"resend-keyless-{at_once}", body, segments=2)
 
 
 async def last_before_silence(consumer: StreamConsumer[bytes], last: Message[bytes]) -> Message[bytes]:
@@ -147,8 +137,8 @@ async def last_before_silence(consumer: StreamConsumer[bytes], last: Message[byt
             return last
 
 
-def test_child_of_two_consumers_segments_waits_for_their_acknowledgements(server):
-    async def body(cluster: Cluster) -> None:
+async def test_child_of_two_consumers_segments_waits_for_their_acknowledgements(server):
+    async with opened(server, "gated") as cluster:
         await cluster.admin.scalable.split(cluster.topic, 0)
         consumers = [await cluster.client.stream_consumer(cluster.topic, "s", name=name) for name in ("one", "two")]
         async with await cluster.client.create_producer(cluster.topic) as producer:
@@ -176,11 +166,9 @@ def test_child_of_two_consumers_segments_waits_for_their_acknowledgements(server
         for consumer in consumers:
             await consumer.close()
 
-    run(server, "gated", body)
 
-
-def test_subscription_that_is_away_while_its_topic_is_split_gets_everything_later(server):
-    async def body(cluster: Cluster) -> None:
+async def test_subscription_that_is_away_while_its_topic_is_split_gets_everything_later(server):
+    async with opened(server, "offline") as cluster:
         await (await cluster.client.stream_consumer(cluster.topic, "s")).close()
         async with await cluster.client.create_producer(cluster.topic) as producer:
             for number in range(30):
@@ -195,11 +183,9 @@ def test_subscription_that_is_away_while_its_topic_is_split_gets_everything_late
                 await consumer.acknowledge_cumulative(message)
             assert seen == {f"k{key}": list(range(key, 30, 3)) for key in range(3)}
 
-    run(server, "offline", body)
 
-
-def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(server):
-    async def body(cluster: Cluster) -> None:
+async def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(server):
+    async with opened(server, "leaving", segments=4) as cluster:
         one = await cluster.client.stream_consumer(cluster.topic, "s", name="one")
         two = await cluster.client.stream_consumer(cluster.topic, "s", name="two")
         async with one, asyncio.timeout(20):
@@ -209,27 +195,23 @@ def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(server):
             while len(one.segments) != 4:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
-    run(server, "leaving", body, segments=4)
+
+async def test_exclusive_producer_stays_the_only_one_through_a_split(server):
+    async with (
+        opened(server, "exclusive") as cluster,
+        await cluster.client.create_producer(cluster.topic, name="first", access_mode=AccessMode.EXCLUSIVE) as first,
+    ):
+        await first.send(b"1", key="a")
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await first.send(b"2", key="a")
+        await first.send(b"3", key="key-0")
+        with pytest.raises((errors.Fenced, errors.ProducerBusy)):
+            await cluster.client.create_producer(cluster.topic, name="second", access_mode=AccessMode.EXCLUSIVE)
+        await first.send(b"4", key="a")
 
 
-def test_exclusive_producer_stays_the_only_one_through_a_split(server):
-    async def body(cluster: Cluster) -> None:
-        async with await cluster.client.create_producer(
-            cluster.topic, name="first", access_mode=AccessMode.EXCLUSIVE
-        ) as first:
-            await first.send(b"1", key="a")
-            await cluster.admin.scalable.split(cluster.topic, 0)
-            await first.send(b"2", key="a")
-            await first.send(b"3", key="key-0")
-            with pytest.raises((errors.Fenced, errors.ProducerBusy)):
-                await cluster.client.create_producer(cluster.topic, name="second", access_mode=AccessMode.EXCLUSIVE)
-            await first.send(b"4", key="a")
-
-    run(server, "exclusive", body)
-
-
-def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_closes(server):
-    async def body(cluster: Cluster) -> None:
+async def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_closes(server):
+    async with opened(server, "waiting", segments=2) as cluster:
         client, topic = cluster.client, cluster.topic
         first = await client.create_producer(topic, name="first", access_mode=AccessMode.EXCLUSIVE)
         waiting = asyncio.ensure_future(
@@ -243,11 +225,9 @@ def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_closes
             for number in range(20):
                 await second.send(b"2", key=f"key-{number}")
 
-    run(server, "waiting", body, segments=2)
 
-
-def test_large_message_in_chunks_crosses_a_split_whole(server):
-    async def body(cluster: Cluster) -> None:
+async def test_large_message_in_chunks_crosses_a_split_whole(server):
+    async with opened(server, "chunks") as cluster:
         large = bytes(range(256)) * (48 * 1024)
         async with await cluster.client.create_producer(cluster.topic, chunking=True, batching=None) as producer:
             sending = asyncio.ensure_future(producer.send(large, key="a"))
@@ -261,11 +241,9 @@ def test_large_message_in_chunks_crosses_a_split_whole(server):
             assert message.data == large
             await consumer.acknowledge_cumulative(message, confirm=True)
 
-    run(server, "chunks", body)
 
-
-def test_deleted_topic_ends_its_producers_and_consumers(server):
-    async def body(cluster: Cluster) -> None:
+async def test_deleted_topic_ends_its_producers_and_consumers(server):
+    async with opened(server, "deleted") as cluster:
         producer = await cluster.client.create_producer(cluster.topic)
         consumer = await cluster.client.stream_consumer(cluster.topic, "s")
         await producer.send(b"1")
@@ -277,26 +255,22 @@ def test_deleted_topic_ends_its_producers_and_consumers(server):
         await producer.close(flush=False)
         await consumer.close()
 
-    run(server, "deleted", body)
 
-
-def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(server):
+async def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(server):
     """Made anew it would begin at the end: what came meanwhile would be skipped without a word (H-D9)."""
 
-    async def body(cluster: Cluster) -> None:
-        async with (
-            await cluster.client.create_producer(cluster.topic) as producer,
-            await cluster.client.stream_consumer(cluster.topic, "s") as consumer,
-        ):
-            await producer.send(b"1")
-            await consumer.acknowledge_cumulative(await consumer.receive(60))
-            await cluster.admin.scalable.delete_subscription(cluster.topic, "s")
-            await producer.send(b"2")
-            with pytest.raises(errors.SubscriptionNotFound):
-                await consumer.receive(60)
-            assert not await cluster.admin.scalable.subscriptions(cluster.topic)
-
-    run(server, "removed", body, segments=2)
+    async with (
+        opened(server, "removed", segments=2) as cluster,
+        await cluster.client.create_producer(cluster.topic) as producer,
+        await cluster.client.stream_consumer(cluster.topic, "s") as consumer,
+    ):
+        await producer.send(b"1")
+        await consumer.acknowledge_cumulative(await consumer.receive(60))
+        await cluster.admin.scalable.delete_subscription(cluster.topic, "s")
+        await producer.send(b"2")
+        with pytest.raises(errors.SubscriptionNotFound):
+            await consumer.receive(60)
+        assert not await cluster.admin.scalable.subscriptions(cluster.topic)
 
 
 def test_blocking_client_produces_and_reads_through_a_split(server):

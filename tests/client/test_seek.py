@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from magnetar import Admin, Client, InitialPosition, aio, errors
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 EARLIEST = InitialPosition.EARLIEST
 KEYS = [f"k{number}" for number in range(8)]
@@ -85,14 +88,12 @@ async def check(consumer: Consumer, rounds: range) -> None:
     assert found == {key: list(rounds) for key in KEYS}
 
 
-def run(server: Standalone, body: Callable[[Topic], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
-        async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            topic = Topic(client, admin)
-            await admin.scalable.create(topic.name)
-            await body(topic)
-
-    asyncio.run(all_of_it())
+@asynccontextmanager
+async def opened(server: Standalone) -> AsyncIterator[Topic]:
+    async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+        topic = Topic(client, admin)
+        await admin.scalable.create(topic.name)
+        yield topic
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -105,19 +106,17 @@ both = pytest.mark.parametrize("kind", ["queue", "stream"])
 
 
 @both
-def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_each_key_in_order(server, kind):
-    async def body(topic: Topic) -> None:
+async def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_each_key_in_order(server, kind):
+    async with opened(server) as topic:
         consumer = await topic.over_a_split(kind)
         await check(consumer, range(3, 6))
         await topic.admin.scalable.seek(topic.name, kind, "earliest")
         await check(consumer, range(6))
 
-    run(server, body)
-
 
 @both
-def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(server, kind):
-    async def body(topic: Topic) -> None:
+async def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(server, kind):
+    async with opened(server) as topic:
         await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
         await topic.send(2)
         await topic.admin.scalable.split(topic.name, 0)
@@ -126,12 +125,10 @@ def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(serve
         await topic.send(2)
         await check(await topic.consume(kind), range(4, 6))
 
-    run(server, body)
-
 
 @both
-def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(server, kind):
-    async def body(topic: Topic) -> None:
+async def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(server, kind):
+    async with opened(server) as topic:
         await topic.send(2)
         await topic.admin.scalable.split(topic.name, 0)
         await topic.send(1)
@@ -144,11 +141,9 @@ def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(
         await topic.admin.scalable.seek(topic.name, kind, last_ms + 1)
         await check(await topic.consume(kind), range(3, 5))
 
-    run(server, body)
 
-
-def test_place_in_a_child_skips_its_parent_and_leaves_its_sibling_where_it_is(server):
-    async def body(topic: Topic) -> None:
+async def test_place_in_a_child_skips_its_parent_and_leaves_its_sibling_where_it_is(server):
+    async with opened(server) as topic:
         await topic.send(1)
         await topic.admin.scalable.split(topic.name, 0)
         await topic.send(2)
@@ -162,11 +157,9 @@ def test_place_in_a_child_skips_its_parent_and_leaves_its_sibling_where_it_is(se
         expected = sorted([*inside[1:], *(id for id in ids if id.segment == 2)])
         assert sorted([(await consumer.receive(WAIT_S)).id for _ in expected]) == expected
 
-    run(server, body)
 
-
-def test_what_cannot_be_moved_is_refused(server):
-    async def body(topic: Topic) -> None:
+async def test_what_cannot_be_moved_is_refused(server):
+    async with opened(server) as topic:
         with pytest.raises(errors.SubscriptionNotFound):
             await topic.admin.scalable.seek(topic.name, "nobody", "latest")
         await topic.admin.scalable.create_subscription(topic.name, "s")
@@ -175,12 +168,12 @@ def test_what_cannot_be_moved_is_refused(server):
         with pytest.raises(errors.TopicNotFound):
             await topic.admin.scalable.skip_all(f"{topic.name}-missing", "s")
 
-    run(server, body)
-
 
 @both
-def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_order_and_nothing_of_before(server, kind):
-    async def body(topic: Topic) -> None:
+async def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_order_and_nothing_of_before(
+    server, kind
+):
+    async with opened(server) as topic:
         consumer = await topic.over_a_split(kind)
         old = await consumer.receive_batch(9, timeout_s=WAIT_S)  # of the children; more is on its way
         await consumer.seek(EARLIEST)
@@ -188,14 +181,12 @@ def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_ord
             await consumer.acknowledge_cumulative(old[-1], confirm=True)  # it acknowledges nothing any more
         await check(consumer, range(6))
 
-    run(server, body)
-
 
 @both
-def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_then_and_nothing_that_waited(
+async def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_then_and_nothing_that_waited(
     server, kind
 ):
-    async def body(topic: Topic) -> None:
+    async with opened(server) as topic:
         consumer = await topic.consume(kind)
         await topic.send(3)
         await until(lambda: consumer.queued > 0)
@@ -204,12 +195,10 @@ def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_
         await topic.send(1)
         await check(consumer, range(3, 4))
 
-    run(server, body)
-
 
 @both
-def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_comes_behind_it(server, kind):
-    async def body(topic: Topic) -> None:
+async def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_comes_behind_it(server, kind):
+    async with opened(server) as topic:
         reader = await topic.client.checkpoint_consumer(topic.name, start=EARLIEST)
         await topic.send(2)
         await topic.admin.scalable.split(topic.name, 0)
@@ -226,8 +215,6 @@ def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_
             await consumer.seek(replace(kept, topic=f"{topic.name}-other"))
         with pytest.raises(errors.Refused, match="a deleted topic"):
             await consumer.seek(replace(kept, incarnation=kept.incarnation + 1))
-
-    run(server, body)
 
 
 @both
@@ -247,8 +234,8 @@ def test_blocking_consumer_drops_what_had_crossed_to_its_thread_and_begins_at_a_
         assert [consumer.receive(WAIT_S).data for _ in range(20)] == [b"%d" % number for number in range(20)]
 
 
-def test_plain_topic_has_no_segments_to_move_over(server):
-    async def body(topic: Topic) -> None:
+async def test_plain_topic_has_no_segments_to_move_over(server):
+    async with opened(server) as topic:
         plain = f"persistent://public/default/seek-{next(_numbers)}"
         async with await topic.client.create_producer(plain) as producer:
             await producer.send(b"one")
@@ -257,15 +244,12 @@ def test_plain_topic_has_no_segments_to_move_over(server):
             await consumer.seek(EARLIEST)
         assert (await consumer.receive(WAIT_S)).data == b"one"
 
-    run(server, body)
-
 
 @pytest.mark.slow
 @both
-def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back(tmp_path: Path, kind):
+async def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back(tmp_path: Path, kind):
     with Standalone(tmp_path / "killed") as killed:
-
-        async def body(topic: Topic) -> None:
+        async with opened(killed) as topic:
             await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
             await topic.send(2)
             for segment in (0, 1, 2):
@@ -282,5 +266,3 @@ def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back
             except errors.MagnetarError:
                 await topic.admin.scalable.seek(topic.name, kind, "earliest")  # it may not have been begun
             await check(consumer, range(4))
-
-        run(killed, body)

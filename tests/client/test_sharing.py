@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,6 +17,8 @@ from magnetar import InitialPosition, NoMessage, aio
 from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
 from magnetar.client.message import Message
 from tests.servers.standalone import Standalone
+
+pytestmark = pytest.mark.real_clock
 
 KEYS = [f"key-{number}" for number in range(40)]
 MANY = 1_000  # keys: enough that no bucket of 64 is without
@@ -144,26 +147,24 @@ class Scene:
         return {str(one.type) for name, one in stats.subscriptions.items() if name == "s"}
 
 
-def run(server: Standalone, name: str, body: Callable[[Scene], Awaitable[None]], segments: int = 1) -> None:
-    async def whole() -> None:
-        topic = f"topic://public/default/{name}"
-        async with (
-            asyncio.timeout(2 * PATIENCE_S),
-            aio.Client(server.url) as client,
-            aio.Admin(server.http) as admin,
-        ):
-            await admin.scalable.create(topic, segments=segments)
-            await admin.scalable.create_subscription(topic, "s")
-            scene = Scene(client, admin, topic)
-            await body(scene)
-            await scene.stop(*scene.running)
-            assert scene.book.disorder == []
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def opened(server: Standalone, name: str, segments: int = 1) -> AsyncIterator[Scene]:
+    topic = f"topic://public/default/{name}"
+    async with (
+        asyncio.timeout(2 * PATIENCE_S),
+        aio.Client(server.url) as client,
+        aio.Admin(server.http) as admin,
+    ):
+        await admin.scalable.create(topic, segments=segments)
+        await admin.scalable.create_subscription(topic, "s")
+        scene = Scene(client, admin, topic)
+        yield scene
+        await scene.stop(*scene.running)
+        assert scene.book.disorder == []
 
 
-def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_acks_stick(server: Standalone) -> None:
-    async def body(scene: Scene) -> None:
+async def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_acks_stick(server: Standalone) -> None:
+    async with opened(server, "two") as scene:
         scene.start("a", "b")
         await scene.shared_by("a", "b")
         await scene.attached("a", "b")
@@ -178,11 +179,11 @@ def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_acks_st
         async with await scene.consumer("c") as late:
             assert (await late.receive(PATIENCE_S)).data == b"end"
 
-    run(server, "two", body)
 
-
-def test_who_joins_and_leaves_in_the_middle_of_traffic_changes_no_order_and_repeats_nothing(server: Standalone) -> None:
-    async def body(scene: Scene) -> None:
+async def test_who_joins_and_leaves_in_the_middle_of_traffic_changes_no_order_and_repeats_nothing(
+    server: Standalone,
+) -> None:
+    async with opened(server, "joins") as scene:
         scene.start("a", holds=30)
         await scene.shared_by("a")
         async with await scene.client.create_producer(scene.topic) as producer:
@@ -197,11 +198,10 @@ def test_who_joins_and_leaves_in_the_middle_of_traffic_changes_no_order_and_repe
             await scene.received(60 * len(KEYS))
         assert scene.book.again == 0
 
-    run(server, "joins", body)
 
+async def test_the_type_of_the_subscription_follows_from_alone_to_shared_and_back(server: Standalone) -> None:
+    async with opened(server, "flips") as scene:
 
-def test_the_type_of_the_subscription_follows_from_alone_to_shared_and_back(server: Standalone) -> None:
-    async def body(scene: Scene) -> None:
         async def has(kind: str) -> None:
             async def now() -> bool:
                 return await scene.kinds() == {kind}
@@ -219,11 +219,9 @@ def test_the_type_of_the_subscription_follows_from_alone_to_shared_and_back(serv
             await scene.send(producer, 2)
         await scene.received(2 * len(KEYS))
 
-    run(server, "flips", body)
 
-
-def test_rebucket_makes_room_for_more_and_keeps_every_key_in_order(server: Standalone) -> None:
-    async def body(scene: Scene) -> None:
+async def test_rebucket_makes_room_for_more_and_keeps_every_key_in_order(server: Standalone) -> None:
+    async with opened(server, "rebucket") as scene:
         await scene.admin.scalable.rebucket(scene.topic, 0, 2)
         scene.start(*"abc")
         async with await scene.client.create_producer(scene.topic) as producer:
@@ -245,14 +243,12 @@ def test_rebucket_makes_room_for_more_and_keeps_every_key_in_order(server: Stand
         after = metadata.segments["2"]
         assert (after.hashRange, len(after.entryBucketSplits)) == (metadata.segments["0"].hashRange, 7)
 
-    run(server, "rebucket", body)
-
 
 @pytest.mark.slow
-def test_sixty_four_consumers_of_four_segments_come_and_go_everybody_works_and_no_key_is_out_of_order(
+async def test_sixty_four_consumers_of_four_segments_come_and_go_everybody_works_and_no_key_is_out_of_order(
     server: Standalone,
 ) -> None:
-    async def body(scene: Scene) -> None:
+    async with opened(server, "crowd", segments=4) as scene:
         names = [f"c{number:02}" for number in range(64)]
         over = False
 
@@ -288,5 +284,3 @@ def test_sixty_four_consumers_of_four_segments_come_and_go_everybody_works_and_n
         await sending
         await scene.received(MANY * scene.sent)
         assert {len(numbers) for numbers in scene.book.seen.values()} == {scene.sent}
-
-    run(server, "crowd", body, segments=4)

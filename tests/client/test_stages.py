@@ -20,6 +20,8 @@ from magnetar.testing import broker
 from magnetar.testing.brokers import AsyncBroker
 from tests.servers.standalone import Standalone
 
+pytestmark = pytest.mark.real_clock
+
 WAIT_S = 60.0
 Row = tuple[str | None, bytes]
 KINDS = ("plain", "partitioned", "scalable")
@@ -128,51 +130,45 @@ def same(found: list[Row], wanted: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_publishes_what_it_names_once_and_nothing_else(kind: str) -> None:
-    async def body() -> None:
-        async with world(kind) as (running, client, topic):
-            sink = StagedSink(client, topic, "query")
-            first = [the_rows(task, 200) for task in range(3)]
-            ids = [await written(sink, 0, rows) for rows in first]
-            await written(sink, 0, the_rows(9, 50))  # the twin of a task: nobody names it
-            zombie = await sink.begin(0)
-            assert zombie is not None
-            await zombie.producer.send(b"late")
-            assert (await sink.commit(0, ids)).chosen
-            await sink.abort(ids)  # as Spark does when the answer of a commit is lost
-            again = await sink.commit(0, ids)
-            assert (again.chosen, again.warning) == (False, "")
-            assert await sink.begin(0) is None
-            await sink.published(0)
-            second = the_rows(0, 60)
-            assert (await sink.commit(1, [await written(sink, 1, second)])).chosen
-            await sink.published(1)
-            with pytest.raises((StageNotFound, TopicNotFound)):
-                await zombie.seal()
-            same(await read(client, topic, 660), [row for rows in [*first, second] for row in rows])
-            names = (await client.lookup.topics(running.namespace)).names
-            assert not [name for name in names if "__stage" in name]
-
-    asyncio.run(body())
+async def test_a_commit_publishes_what_it_names_once_and_nothing_else(kind: str) -> None:
+    async with world(kind) as (running, client, topic):
+        sink = StagedSink(client, topic, "query")
+        first = [the_rows(task, 200) for task in range(3)]
+        ids = [await written(sink, 0, rows) for rows in first]
+        await written(sink, 0, the_rows(9, 50))  # the twin of a task: nobody names it
+        zombie = await sink.begin(0)
+        assert zombie is not None
+        await zombie.producer.send(b"late")
+        assert (await sink.commit(0, ids)).chosen
+        await sink.abort(ids)  # as Spark does when the answer of a commit is lost
+        again = await sink.commit(0, ids)
+        assert (again.chosen, again.warning) == (False, "")
+        assert await sink.begin(0) is None
+        await sink.published(0)
+        second = the_rows(0, 60)
+        assert (await sink.commit(1, [await written(sink, 1, second)])).chosen
+        await sink.published(1)
+        with pytest.raises((StageNotFound, TopicNotFound)):
+            await zombie.seal()
+        same(await read(client, topic, 660), [row for rows in [*first, second] for row in rows])
+        names = (await client.lookup.topics(running.namespace)).names
+        assert not [name for name in names if "__stage" in name]
 
 
-def test_all_that_a_row_says_is_published() -> None:
-    async def body() -> None:
-        async with world("plain") as (_, client, topic):
-            sink = StagedSink(client, topic, "query")
-            stage = await sink.begin(0)
-            assert stage is not None
-            await stage.producer.send(b"v", key=b"\xff\x00", properties={"a": "b"}, event_time_ms=7, ordering_key=b"o")
-            await stage.producer.send(None, key="gone")
-            await stage.seal()
-            await sink.commit(0, [stage.id])
-            async with await client.create_reader(topic) as reader:
-                one, two = await reader.receive(WAIT_S), await reader.receive(WAIT_S)
-            said = (one.data, one.key_bytes, dict(one.properties), one.event_time_ms, one.ordering_key)
-            assert said == (b"v", b"\xff\x00", {"a": "b"}, 7, b"o")
-            assert (two.key, two.is_null) == ("gone", True)
-
-    asyncio.run(body())
+async def test_all_that_a_row_says_is_published() -> None:
+    async with world("plain") as (_, client, topic):
+        sink = StagedSink(client, topic, "query")
+        stage = await sink.begin(0)
+        assert stage is not None
+        await stage.producer.send(b"v", key=b"\xff\x00", properties={"a": "b"}, event_time_ms=7, ordering_key=b"o")
+        await stage.producer.send(None, key="gone")
+        await stage.seal()
+        await sink.commit(0, [stage.id])
+        async with await client.create_reader(topic) as reader:
+            one, two = await reader.receive(WAIT_S), await reader.receive(WAIT_S)
+        said = (one.data, one.key_bytes, dict(one.properties), one.event_time_ms, one.ordering_key)
+        assert said == (b"v", b"\xff\x00", {"a": "b"}, 7, b"o")
+        assert (two.key, two.is_null) == ("gone", True)
 
 
 @pytest.mark.slow
@@ -205,104 +201,89 @@ def test_a_broker_that_dies_at_any_step_of_publishing_goes_on_and_stores_nothing
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_broker_killed_while_it_publishes_goes_on_and_stores_nothing_twice(kind: str) -> None:
-    async def body() -> None:
-        async with world(kind) as (running, client, topic):
-            sink = StagedSink(client, topic, "query")
-            rows = [the_rows(task, 8_000) for task in range(3)]
-            ids = [await written(sink, 0, each) for each in rows]
-            await sink.commit(0, ids)
-            for count in (500, 12_000):  # as soon as so many can be read: in the middle of a stage
-                await read(client, topic, count, exactly=True)
-                await running.kill()
-                await running.start()
-            await sink.published(0)
-            same(await read(client, topic, 24_000), [row for each in rows for row in each])
-
-    asyncio.run(body())
-
-
-@pytest.mark.slow
-def test_rows_are_published_once_through_splits_and_merges() -> None:
-    async def body() -> None:
-        async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
-            await client.hold(topic, "check")
-            sink = StagedSink(client, topic, "query")
-            rows = [the_rows(task, 8_000) for task in range(3)]
-            ids = [await written(sink, 0, each) for each in rows]
-            await sink.commit(0, ids)
-            for _ in range(2):
-                segments = (await admin.scalable.metadata(topic)).segments
-                await admin.scalable.split(topic, max(map(int, segments)))
-                await running.kill()
-                await running.start()
-            await sink.published(0)
-            assert await stored(client, topic) == 24_000
-            same(await read(client, topic, 24_000), [row for each in rows for row in each])
-
-    asyncio.run(body())
-
-
-@pytest.mark.slow
-def test_numbered_rows_that_are_sent_again_come_once_through_splits_merges_and_kills() -> None:
-    """What `delivery=idempotent` stands on. No topic is told to deduplicate: the name of the producer is enough."""
-
-    async def body() -> None:
-        async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
-            rows = the_rows(0, 120)
-
-            async def sent() -> None:
-                producer = await client.create_producer(topic, name=f"{SINK_PREFIX}query-0", batching=None)
-                for number, (key, value) in enumerate(rows):
-                    await producer.post(value, key=key, sequence_id=number)
-                await producer.close()
-
-            async def segments() -> list[int]:
-                found = (await admin.scalable.metadata(topic)).segments.values()
-                active = [one for one in found if one.state == "ACTIVE"]
-                return [one.segmentId for one in sorted(active, key=lambda one: one.hashRange.start)]
-
-            await client.hold(topic, "check")
-            await sent()
-            for segment in await segments():
-                await admin.scalable.split(topic, segment)
-            await sent()
+async def test_a_broker_killed_while_it_publishes_goes_on_and_stores_nothing_twice(kind: str) -> None:
+    async with world(kind) as (running, client, topic):
+        sink = StagedSink(client, topic, "query")
+        rows = [the_rows(task, 8_000) for task in range(3)]
+        ids = [await written(sink, 0, each) for each in rows]
+        await sink.commit(0, ids)
+        for count in (500, 12_000):  # as soon as so many can be read: in the middle of a stage
+            await read(client, topic, count, exactly=True)
             await running.kill()
             await running.start()
-            await sent()
-            await admin.scalable.merge(topic, (await segments())[1:3])
-            await sent()
-            assert await stored(client, topic) == len(rows)
-            same(await read(client, topic, len(rows)), rows)
-
-    asyncio.run(body())
+        await sink.published(0)
+        same(await read(client, topic, 24_000), [row for each in rows for row in each])
 
 
-def test_two_drivers_of_one_batch_get_one_of_it() -> None:
-    async def body() -> None:
-        async with world("plain") as (_, client, topic):
-            old, new = StagedSink(client, topic, "query", run="a"), StagedSink(client, topic, "query", run="b")
-            slow, quick = await written(old, 0, the_rows(0, 20)), await written(new, 0, the_rows(0, 20))
-            assert (await new.commit(0, [quick])).chosen
-            late = await old.commit(0, [slow])
-            assert not late.chosen
-            assert "sinkId" in late.warning
-            await new.published(0)
-            same(await read(client, topic, 20), the_rows(0, 20))
+@pytest.mark.slow
+async def test_rows_are_published_once_through_splits_and_merges() -> None:
+    async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
+        await client.hold(topic, "check")
+        sink = StagedSink(client, topic, "query")
+        rows = [the_rows(task, 8_000) for task in range(3)]
+        ids = [await written(sink, 0, each) for each in rows]
+        await sink.commit(0, ids)
+        for _ in range(2):
+            segments = (await admin.scalable.metadata(topic)).segments
+            await admin.scalable.split(topic, max(map(int, segments)))
+            await running.kill()
+            await running.start()
+        await sink.published(0)
+        assert await stored(client, topic) == 24_000
+        same(await read(client, topic, 24_000), [row for each in rows for row in each])
 
-    asyncio.run(body())
+
+@pytest.mark.slow
+async def test_numbered_rows_that_are_sent_again_come_once_through_splits_merges_and_kills() -> None:
+    """What `delivery=idempotent` stands on. No topic is told to deduplicate: the name of the producer is enough."""
+
+    async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
+        rows = the_rows(0, 120)
+
+        async def sent() -> None:
+            producer = await client.create_producer(topic, name=f"{SINK_PREFIX}query-0", batching=None)
+            for number, (key, value) in enumerate(rows):
+                await producer.post(value, key=key, sequence_id=number)
+            await producer.close()
+
+        async def segments() -> list[int]:
+            found = (await admin.scalable.metadata(topic)).segments.values()
+            active = [one for one in found if one.state == "ACTIVE"]
+            return [one.segmentId for one in sorted(active, key=lambda one: one.hashRange.start)]
+
+        await client.hold(topic, "check")
+        await sent()
+        for segment in await segments():
+            await admin.scalable.split(topic, segment)
+        await sent()
+        await running.kill()
+        await running.start()
+        await sent()
+        await admin.scalable.merge(topic, (await segments())[1:3])
+        await sent()
+        assert await stored(client, topic) == len(rows)
+        same(await read(client, topic, len(rows)), rows)
 
 
-def test_an_aborted_batch_is_written_anew() -> None:
-    async def body() -> None:
-        async with world("plain") as (_, client, topic):
-            sink = StagedSink(client, topic, "query")
-            lost = await written(sink, 0, the_rows(0, 20))
-            await sink.abort([lost])
-            with pytest.raises(StageNotFound):
-                await sink.commit(0, [lost])
-            assert (await sink.commit(0, [await written(sink, 0, the_rows(0, 20))])).chosen
-            await sink.published(0)
-            same(await read(client, topic, 20), the_rows(0, 20))
+async def test_two_drivers_of_one_batch_get_one_of_it() -> None:
+    async with world("plain") as (_, client, topic):
+        old, new = StagedSink(client, topic, "query", run="a"), StagedSink(client, topic, "query", run="b")
+        slow, quick = await written(old, 0, the_rows(0, 20)), await written(new, 0, the_rows(0, 20))
+        assert (await new.commit(0, [quick])).chosen
+        late = await old.commit(0, [slow])
+        assert not late.chosen
+        assert "sinkId" in late.warning
+        await new.published(0)
+        same(await read(client, topic, 20), the_rows(0, 20))
 
-    asyncio.run(body())
+
+async def test_an_aborted_batch_is_written_anew() -> None:
+    async with world("plain") as (_, client, topic):
+        sink = StagedSink(client, topic, "query")
+        lost = await written(sink, 0, the_rows(0, 20))
+        await sink.abort([lost])
+        with pytest.raises(StageNotFound):
+            await sink.commit(0, [lost])
+        assert (await sink.commit(0, [await written(sink, 0, the_rows(0, 20))])).chosen
+        await sink.published(0)
+        same(await read(client, topic, 20), the_rows(0, 20))

@@ -14,6 +14,8 @@ from magnetar.base.errors import NotReady
 from magnetar.base.limits import DEMO_QUERY_STARTS_MAX
 from magnetar.cli.demo.spark_process import SparkProcess
 
+pytestmark = pytest.mark.real_clock
+
 WAIT_S = 60.0
 
 # A driver and what it started, which has the pipe too: as Java has. Both end when they are told.
@@ -47,48 +49,39 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_killed_it_goes_with_all_it_started_and_is_started_again_until_it_is_drained(tmp_path: Path) -> None:
-    async def body() -> None:
-        told: list[str] = []
-        async with a_query(tmp_path, PATIENT) as query, asyncio.TaskGroup() as group:
-            tended = group.create_task(query.tend(told.append))
-            await until(lambda: query.batches == {"taxes": 7})
-            first, other = query.pid, int((tmp_path / "other").read_text())
-            query.kill()
-            await until(lambda: query.starts == 2 and query.state == "running")
-            assert not runs(first)
-            await until(lambda: not runs(other))  # the pipe is closed a moment before it is gone
-            query.drain()
-            await tended
-        assert (query.state, query.kills, query.restarts, told) == ("done", 1, 0, [])
-
-    asyncio.run(body())
+async def test_killed_it_goes_with_all_it_started_and_is_started_again_until_it_is_drained(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with a_query(tmp_path, PATIENT) as query, asyncio.TaskGroup() as group:
+        tended = group.create_task(query.tend(told.append))
+        await until(lambda: query.batches == {"taxes": 7})
+        first, other = query.pid, int((tmp_path / "other").read_text())
+        query.kill()
+        await until(lambda: query.starts == 2 and query.state == "running")
+        assert not runs(first)
+        await until(lambda: not runs(other))  # the pipe is closed a moment before it is gone
+        query.drain()
+        await tended
+    assert (query.state, query.kills, query.restarts, told) == ("done", 1, 0, [])
 
 
-def test_one_that_ends_by_itself_again_and_again_is_given_up_with_what_it_said(tmp_path: Path) -> None:
-    async def body() -> None:
-        told: list[str] = []
-        async with a_query(tmp_path, FAILING) as query:
-            with pytest.raises(NotReady, match="no such host"):
-                await query.tend(told.append)
-        assert query.starts == DEMO_QUERY_STARTS_MAX + 1
-        assert len(told) == query.starts
-        assert "no such host" in told[0]
-
-    asyncio.run(body())
+async def test_one_that_ends_by_itself_again_and_again_is_given_up_with_what_it_said(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with a_query(tmp_path, FAILING) as query:
+        with pytest.raises(NotReady, match="no such host"):
+            await query.tend(told.append)
+    assert query.starts == DEMO_QUERY_STARTS_MAX + 1
+    assert len(told) == query.starts
+    assert "no such host" in told[0]
 
 
-def test_whoever_leaves_takes_it_along_with_all_it_started(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with a_query(tmp_path, PATIENT) as query:
-            tended = asyncio.create_task(query.tend(lambda _: None))
-            await until(lambda: query.batches == {"taxes": 7})
-            other = int((tmp_path / "other").read_text())
-            tended.cancel()
-            await asyncio.wait([tended])
-        await until(lambda: not runs(query.pid) and not runs(other))
-
-    asyncio.run(body())
+async def test_whoever_leaves_takes_it_along_with_all_it_started(tmp_path: Path) -> None:
+    async with a_query(tmp_path, PATIENT) as query:
+        tended = asyncio.create_task(query.tend(lambda _: None))
+        await until(lambda: query.batches == {"taxes": 7})
+        other = int((tmp_path / "other").read_text())
+        tended.cancel()
+        await asyncio.wait([tended])
+    await until(lambda: not runs(query.pid) and not runs(other))
 
 
 def test_a_batch_that_is_planned_and_not_done_is_under_way(tmp_path: Path) -> None:
@@ -105,11 +98,8 @@ def test_a_batch_that_is_planned_and_not_done_is_under_way(tmp_path: Path) -> No
     assert query.busy("taxes")
 
 
-def test_the_interpreter_is_this_one(tmp_path: Path) -> None:
-    async def body() -> None:
-        program = f"import sys; sys.exit(sys.executable != {sys.executable!r})"
-        async with a_query(tmp_path, program) as query:
-            await query.tend(lambda _: None)
-        assert query.starts == 1
-
-    asyncio.run(body())
+async def test_the_interpreter_is_this_one(tmp_path: Path) -> None:
+    program = f"import sys; sys.exit(sys.executable != {sys.executable!r})"
+    async with a_query(tmp_path, program) as query:
+        await query.tend(lambda _: None)
+    assert query.starts == 1

@@ -6,8 +6,12 @@ import asyncio
 import gc
 import time
 
+import pytest
+
 from magnetar.testing.host import BrokerHost
 from magnetar.testing.probe import LoopProbe
+
+pytestmark = pytest.mark.real_clock
 
 
 def work(seconds: float) -> None:
@@ -17,49 +21,40 @@ def work(seconds: float) -> None:
         pass
 
 
-def test_turn_that_works_for_long_is_reported_once() -> None:
-    async def body() -> None:
-        found: list[float] = []
-        probe = LoopProbe(found.append, limit_s=0.1)
-        probe.start()
+async def test_turn_that_works_for_long_is_reported_once() -> None:
+    found: list[float] = []
+    probe = LoopProbe(found.append, limit_s=0.1)
+    probe.start()
+    await asyncio.sleep(0)
+    work(0.25)
+    await asyncio.sleep(0.03)
+    probe.stop()
+    assert len(found) == 1
+    assert 0.2 < found[0] < 0.4
+    assert probe.longest_s == found[0]
+
+
+async def test_many_short_turns_are_not_one_long_turn() -> None:
+    found: list[float] = []
+    probe = LoopProbe(found.append, limit_s=0.1)
+    probe.start()
+    for _ in range(60):
+        work(0.005)
         await asyncio.sleep(0)
-        work(0.25)
-        await asyncio.sleep(0.03)
-        probe.stop()
-        assert len(found) == 1
-        assert 0.2 < found[0] < 0.4
-        assert probe.longest_s == found[0]
-
-    asyncio.run(body())
+    probe.stop()
+    assert found == []
+    assert probe.longest_s > 0
 
 
-def test_many_short_turns_are_not_one_long_turn() -> None:
-    async def body() -> None:
-        found: list[float] = []
-        probe = LoopProbe(found.append, limit_s=0.1)
-        probe.start()
-        for _ in range(60):
-            work(0.005)
-            await asyncio.sleep(0)
-        probe.stop()
-        assert found == []
-        assert probe.longest_s > 0
-
-    asyncio.run(body())
-
-
-def test_loop_that_waits_is_not_reported() -> None:
-    async def body() -> None:
-        found: list[float] = []
-        probe = LoopProbe(found.append, limit_s=0.1)
-        probe.start()
-        await asyncio.sleep(0)
-        time.sleep(0.2)  # noqa: ASYNC251
-        await asyncio.sleep(0.03)
-        probe.stop()
-        assert found == []
-
-    asyncio.run(body())
+async def test_loop_that_waits_is_not_reported() -> None:
+    found: list[float] = []
+    probe = LoopProbe(found.append, limit_s=0.1)
+    probe.start()
+    await asyncio.sleep(0)
+    time.sleep(0.2)  # noqa: ASYNC251
+    await asyncio.sleep(0.03)
+    probe.stop()
+    assert found == []
 
 
 def test_garbage_of_the_process_is_left_out() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from magnetar.cluster.registration import owner_of, owner_value
 from magnetar.metadata import paths
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore, lost_answer
-from tests.unit.clock import pass_s, run_on_clock, settle
+from tests.unit.clock import pass_s, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
 PLACE = namespace_name("public/default"), Bundle(0, 0x40000000)
@@ -51,46 +52,40 @@ class Party:
         assert await self.locked.owner(*PLACE, authoritative=True) == self.me
 
 
-def run(body: Callable[[Party, Party], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        files: Any = NoFiles()
-        store = HeldStore(InlineRuntime(files))
-        one = await Party(1, store).start()
-        two = await Party(2, HeldStore(one.runtime, content=store.content)).start()
-        await body(one, two)
-        for party in (one, two):
-            party.store.release()
-            await party.locked.leave()
-            await party.locked.close()
-
-    run_on_clock(main)
+@asynccontextmanager
+async def parties() -> AsyncIterator[tuple[Party, Party]]:
+    files: Any = NoFiles()
+    store = HeldStore(InlineRuntime(files))
+    one = await Party(1, store).start()
+    two = await Party(2, HeldStore(one.runtime, content=store.content)).start()
+    yield one, two
+    for party in (one, two):
+        party.store.release()
+        await party.locked.leave()
+        await party.locked.close()
 
 
 async def nothing() -> None:
     return None
 
 
-def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
+    async with parties() as (one, _):
         puts = one.store.puts
         asked = [one.locked.owner(*PLACE, authoritative=True) for _ in range(5)]
         assert await asyncio.gather(*asked) == [one.me] * 5
         assert one.store.puts - puts == 1
 
-    run(body)
 
-
-def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
+    async with parties() as (one, two):
         found = await asyncio.gather(*(party.locked.owner(*PLACE, authoritative=True) for party in (one, two)))
         assert found[0] == found[1]
         assert sorted(len(party.locked.held()) for party in (one, two)) == [0, 1]
 
-    run(body)
 
-
-def test_without_authority_only_the_candidate_takes_it() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_without_authority_only_the_candidate_takes_it() -> None:
+    async with parties() as (one, two):
         answers = [await party.locked.owner(*PLACE) for party in (one, two)]
         again = [await party.locked.owner(*PLACE) for party in (one, two)]
         assert again[0] == again[1]
@@ -98,11 +93,9 @@ def test_without_authority_only_the_candidate_takes_it() -> None:
         for found in answers:
             assert (found.broker if isinstance(found, Candidate) else found) == again[0]
 
-    run(body)
 
-
-def test_known_takes_nothing() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_known_takes_nothing() -> None:
+    async with parties() as (one, two):
         assert await one.locked.known(*PLACE) is None
         assert await two.locked.known(*PLACE) is None
         assert await one.store.get(PATH) is None
@@ -110,12 +103,10 @@ def test_known_takes_nothing() -> None:
         assert await two.locked.known(*PLACE) == one.me
         assert await one.locked.known(*PLACE) == one.me
 
-    run(body)
-
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happened: bool) -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happened: bool) -> None:
+    async with parties() as (one, two):
         await one.locked.known(*PLACE)
         await two.locked.known(*PLACE)
         one.store.faults.extend([lost_answer(happened=happened)] * 3)
@@ -130,11 +121,9 @@ def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happene
         else:
             assert not await one.locked.owns(*PLACE) or found == Candidate(one.me)
 
-    run(body)
 
-
-def test_the_record_of_an_earlier_life_is_taken_over_at_once() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_the_record_of_an_earlier_life_is_taken_over_at_once() -> None:
+    async with parties() as (one, two):
         await MemoryStore(content=one.store.content).put(PATH, owner_value(one.me), ephemeral=True)
         await settle()
         assert await two.locked.owner(*PLACE) == one.me
@@ -143,20 +132,16 @@ def test_the_record_of_an_earlier_life_is_taken_over_at_once() -> None:
         assert node is not None
         assert node.stat.mine
 
-    run(body)
 
-
-def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
+    async with parties() as (one, two):
         assert not await one.locked.owns(*PLACE)
         await two.take()
         assert not await one.locked.owns(*PLACE)
 
-    run(body)
 
-
-def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
+    async with parties() as (one, two):
         await one.take()
         one.store._listeners.clear()
         one.store.content.end_session(one.store.session_id)
@@ -167,11 +152,9 @@ def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
         assert one.lost == [PLACE]
         assert await one.locked.owner(*PLACE) == two.me
 
-    run(body)
 
-
-def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
+    async with parties() as (one, two):
         await one.take()
         emptied = asyncio.Event()
 
@@ -191,11 +174,9 @@ def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
         assert await one.store.get(PATH) is None
         await two.take()
 
-    run(body)
 
-
-def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
+    async with parties() as (one, two):
         await one.take()
         one.store.faults.append(lost_answer(happened=False))
         await one.locked.release(*PLACE, nothing)
@@ -204,11 +185,9 @@ def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None
         assert await two.locked.owner(*PLACE) == one.me
         assert await one.locked.owns(*PLACE)
 
-    run(body)
 
-
-def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
+    async with parties() as (one, two):
         await one.locked.leave()
         await settle()
         assert [broker.id for broker in await two.locked.brokers()] == [two.me.id]
@@ -216,22 +195,18 @@ def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
             await one.locked.owner(*PLACE, authoritative=True)
         assert await two.locked.owner(*PLACE) == two.me
 
-    run(body)
 
-
-def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
+    async with parties() as (one, _):
         await one.take()
         one.store.hold()
         closing = asyncio.get_running_loop().create_task(one.locked.close())
         await pass_s(30)
         assert closing.done()
 
-    run(body)
 
-
-def test_a_second_broker_under_the_same_id_does_not_start() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_second_broker_under_the_same_id_does_not_start() -> None:
+    async with parties() as (one, _):
         rival = Party(1, HeldStore(one.runtime, content=one.store.content))
         starting = asyncio.get_running_loop().create_task(rival.locked.start(a_broker(1, port=7000)))
         await pass_s(REGISTRATION_WAIT_S + 1)
@@ -239,11 +214,9 @@ def test_a_second_broker_under_the_same_id_does_not_start() -> None:
             await starting
         await rival.locked.close()
 
-    run(body)
 
-
-def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
+    async with parties() as (one, two):
         again = Party(1, HeldStore(one.runtime, content=one.store.content))
         starting = asyncio.get_running_loop().create_task(again.locked.start(a_broker(1, port=7000)))
         await pass_s(1)
@@ -255,15 +228,11 @@ def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
         assert again.me.id in [broker.id for broker in await two.locked.brokers()]
         await again.locked.close()
 
-    run(body)
 
-
-def test_what_a_record_says_of_its_owner_is_what_lookups_answer() -> None:
-    async def body(one: Party, two: Party) -> None:
+async def test_what_a_record_says_of_its_owner_is_what_lookups_answer() -> None:
+    async with parties() as (one, two):
         await one.take()
         node = await two.store.get(PATH)
         assert node is not None
         assert node.stat.ephemeral
         assert owner_of(node.value) == await two.locked.owner(*PLACE) == one.me
-
-    run(body)

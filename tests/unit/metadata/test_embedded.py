@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,22 +16,29 @@ from magnetar.metadata.store import ABSENT
 from magnetar.metadata.table import FORMAT, MAGIC
 from magnetar.runtime.system_runtime import RealRuntime
 
+pytestmark = pytest.mark.real_clock
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     return str(tmp_path / "metadata.db")
 
 
-def run(body: Callable[[RealRuntime], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def real_runtime() -> AsyncIterator[RealRuntime]:
     runtime = RealRuntime()
-
-    async def main() -> None:
-        await body(runtime)
-
     try:
-        asyncio.run(main())
+        yield runtime
     finally:
         runtime.close()
+
+
+def read(file: str) -> bytes:
+    return Path(file).read_bytes()
+
+
+def write(file: str, content: bytes) -> None:
+    Path(file).write_bytes(content)
 
 
 def alter(file: str, *statements: str) -> None:
@@ -41,8 +49,8 @@ def alter(file: str, *statements: str) -> None:
     db.close()
 
 
-def test_a_closed_store_opened_again_has_its_records_and_no_ephemerals(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_a_closed_store_opened_again_has_its_records_and_no_ephemerals(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         stat = await store.put("/a", b"1")
         await store.put("/e", b"", ephemeral=True)
@@ -55,63 +63,51 @@ def test_a_closed_store_opened_again_has_its_records_and_no_ephemerals(file: str
         assert again.session_id != store.session_id
         await again.close()
 
-    run(body)
 
-
-def test_a_second_owner_of_the_file_is_told_what_to_do(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_a_second_owner_of_the_file_is_told_what_to_do(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         with pytest.raises(Conflict, match="another process holds the metadata file"):
             await EmbeddedStore.open(file, runtime)
         await store.put("/still", b"works")
         await store.close()
 
-    run(body)
 
-
-def test_a_file_of_a_newer_version_is_refused_with_what_to_do(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_a_file_of_a_newer_version_is_refused_with_what_to_do(file: str) -> None:
+    async with real_runtime() as runtime:
         await (await EmbeddedStore.open(file, runtime)).close()
         alter(file, f"PRAGMA user_version = {FORMAT + 1}")
         with pytest.raises(Corrupt, match="newer Magnetar: start that version"):
             await EmbeddedStore.open(file, runtime)
 
-    run(body)
 
-
-def test_a_file_that_is_not_ours_is_refused_and_not_touched(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
-        with pytest.raises(Corrupt):
-            await EmbeddedStore.open(file, runtime)
-
+async def test_a_file_that_is_not_ours_is_refused_and_not_touched(file: str) -> None:
     alter(file, "CREATE TABLE theirs (x)")
-    for content in (Path(file).read_bytes(), b"just some text that is long enough to be looked at" * 100):
-        Path(file).write_bytes(content)
-        run(body)
-        assert Path(file).read_bytes() == content
+    for content in (read(file), b"just some text that is long enough to be looked at" * 100):
+        write(file, content)
+        async with real_runtime() as runtime:
+            with pytest.raises(Corrupt):
+                await EmbeddedStore.open(file, runtime)
+        assert read(file) == content
 
 
-def test_the_header_says_what_the_file_is(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_the_header_says_what_the_file_is(file: str) -> None:
+    async with real_runtime() as runtime:
         await (await EmbeddedStore.open(file, runtime)).close()
-
-    run(body)
     db = sqlite3.connect(file)
     assert db.execute("PRAGMA application_id").fetchone() == (MAGIC,)
     assert db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     db.close()
 
 
-def test_a_missing_directory_is_a_storage_failure(tmp_path: Path) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_a_missing_directory_is_a_storage_failure(tmp_path: Path) -> None:
+    async with real_runtime() as runtime:
         with pytest.raises(StorageFailed):
             await EmbeddedStore.open(str(tmp_path / "missing" / "metadata.db"), runtime)
 
-    run(body)
 
-
-def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         await store.put("/kept", b"1")
         pages = store._table._db.execute("PRAGMA page_count").fetchone()[0]
@@ -134,11 +130,9 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) ->
         assert first.first_version
         await store.close()
 
-    run(body)
 
-
-def test_after_a_write_of_unknown_outcome_the_store_answers_nothing_any_more(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_after_a_write_of_unknown_outcome_the_store_answers_nothing_any_more(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         await store.put("/a", b"1")
         store._table._db.execute("PRAGMA query_only = 1")
@@ -153,11 +147,9 @@ def test_after_a_write_of_unknown_outcome_the_store_answers_nothing_any_more(fil
         assert [type(error) for error in failures] == [StorageFailed]
         await store.close()
 
-    run(body)
 
-
-def test_operations_of_one_turn_share_one_transaction(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_operations_of_one_turn_share_one_transaction(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         begun: list[str] = []
         store._table._db.set_trace_callback(lambda text: begun.append(text) if text.startswith("COMMIT") else None)
@@ -170,11 +162,9 @@ def test_operations_of_one_turn_share_one_transaction(file: str) -> None:
         assert sum(isinstance(one, BaseException) for one in results) == 1
         await store.close()
 
-    run(body)
 
-
-def test_what_is_asked_during_a_transaction_joins_the_next_one(file: str) -> None:
-    async def body(runtime: RealRuntime) -> None:
+async def test_what_is_asked_during_a_transaction_joins_the_next_one(file: str) -> None:
+    async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         begun: list[str] = []
         store._table._db.set_trace_callback(lambda text: begun.append(text) if text.startswith("COMMIT") else None)
@@ -186,5 +176,3 @@ def test_what_is_asked_during_a_transaction_joins_the_next_one(file: str) -> Non
         await asyncio.gather(first, *rest)
         assert len(begun) == 2
         await store.close()
-
-    run(body)

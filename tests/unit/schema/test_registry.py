@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -14,20 +15,20 @@ from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.schema.registry import AUTO_CONSUME, Registry
 from simulation.stores.metadata import InjectedFault, MemoryStore, lost_answer
 
+pytestmark = pytest.mark.real_clock
+
 AVRO, STRING = 4, 1
 ID = "public/default/orders"
 
 
-def run(body: Callable[[MemoryStore, Registry], Awaitable[None]]) -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        await body(store, Registry(store, RealRuntime()))
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened_registry() -> AsyncIterator[tuple[MemoryStore, Registry]]:
+    store = MemoryStore()
+    yield store, Registry(store, RealRuntime())
 
 
-def test_versions_count_from_zero_and_an_equal_schema_has_its_old_version() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_versions_count_from_zero_and_an_equal_schema_has_its_old_version() -> None:
+    async with opened_registry() as (_, registry):
         assert await registry.latest(ID) is None
         assert await registry.add(ID, AVRO, b"a", {"k": "v"}) == 0
         assert await registry.add(ID, AVRO, b"b", {}) == 1
@@ -42,11 +43,9 @@ def test_versions_count_from_zero_and_an_equal_schema_has_its_old_version() -> N
         assert await registry.find(ID, AVRO, b"b") == 1
         assert await registry.find(ID, AVRO, b"c") == -1
 
-    run(body)
 
-
-def test_many_who_add_at_once_agree() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_many_who_add_at_once_agree() -> None:
+    async with opened_registry() as (store, registry):
         other = Registry(store.peer(), RealRuntime())
         adds = [one.add(ID, AVRO, b"%d" % (n % 3), {}) for n in range(12) for one in (registry, other)]
         versions = await asyncio.gather(*adds)
@@ -54,11 +53,9 @@ def test_many_who_add_at_once_agree() -> None:
         by_data = {(n % 3, version) for n, version in zip((n for n in range(12) for _ in "ab"), versions, strict=True)}
         assert len(by_data) == 3
 
-    run(body)
 
-
-def test_what_is_not_there_is_not_found() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_what_is_not_there_is_not_found() -> None:
+    async with opened_registry() as (_, registry):
         for version in (None, 0):
             with pytest.raises(NotFound, match="Schema not found"):
                 await registry.get(ID, version)
@@ -67,11 +64,9 @@ def test_what_is_not_there_is_not_found() -> None:
             with pytest.raises(NotFound):
                 await registry.get(ID, version)
 
-    run(body)
 
-
-def test_after_a_deletion_versions_count_on() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_after_a_deletion_versions_count_on() -> None:
+    async with opened_registry() as (_, registry):
         await registry.add(ID, AVRO, b"a", {})
         assert await registry.delete(ID) == 1
         assert await registry.latest(ID) is None
@@ -81,15 +76,13 @@ def test_after_a_deletion_versions_count_on() -> None:
         assert await registry.delete(ID, force=True) == -1
         assert await registry.add(ID, AVRO, b"a", {}) == 0
 
-    run(body)
-
 
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize("step", range(4))
-def test_a_lost_answer_at_any_step_does_not_make_two_versions(step: int, happened: bool) -> None:
+async def test_a_lost_answer_at_any_step_does_not_make_two_versions(step: int, happened: bool) -> None:
     """The steps of adding: read the index, write the body, read the index again, write it."""
 
-    async def body(store: MemoryStore, registry: Registry) -> None:
+    async with opened_registry() as (store, registry):
         await registry.add(ID, AVRO, b"a", {})
         store.faults.extend([InjectedFault(None, happened=True)] * step)
         store.faults.append(lost_answer(happened=happened))
@@ -100,22 +93,18 @@ def test_a_lost_answer_at_any_step_does_not_make_two_versions(step: int, happene
         assert version == 1
         assert [one.data for one in await registry.versions(ID)] == [b"a", b"b"]
 
-    run(body)
 
-
-def test_auto_consume_and_what_is_too_large_are_never_stored() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_auto_consume_and_what_is_too_large_are_never_stored() -> None:
+    async with opened_registry() as (store, registry):
         with pytest.raises(Misuse):
             await registry.add(ID, AUTO_CONSUME, b"", {})
         with pytest.raises(LimitExceeded):
             await registry.add(ID, AVRO, b"x" * METADATA_VALUE_BYTES_MAX, {})
         assert await store.children(paths.SCHEMAS) == []
 
-    run(body)
 
-
-def test_a_newer_format_and_a_missing_body_are_said() -> None:
-    async def body(store: MemoryStore, registry: Registry) -> None:
+async def test_a_newer_format_and_a_missing_body_are_said() -> None:
+    async with opened_registry() as (store, registry):
         await store.put(paths.schema(ID), b'{"versions":[],"v":2}')
         with pytest.raises(Refused, match="start a newer Magnetar"):
             await registry.get(ID)
@@ -125,5 +114,3 @@ def test_a_newer_format_and_a_missing_body_are_said() -> None:
         await store.put(paths.schema(ID), b"nonsense")
         with pytest.raises(Corrupt):
             await registry.get(ID)
-
-    run(body)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx2
 import msgspec
@@ -38,18 +38,20 @@ PLAIN = Term(0)  # nobody leads a plain topic
 SCALABLE = topic_name("topic://public/default/x")
 
 
-def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
-    made: list[Network] = []
+@asynccontextmanager
+async def networked_cluster() -> AsyncIterator[tuple[Cluster, Network]]:
+    networks: list[Network] = []
 
     def network(cluster: Cluster) -> Network:
-        made.append(Network(cluster))
-        return made[0]
+        networks.append(Network(cluster))
+        return networks[0]
 
-    several.run(lambda cluster: body(cluster, made[0]), network=network)
+    async with several.serving_cluster(network=network) as cluster:
+        yield cluster, networks[0]
 
 
-def test_what_another_broker_asks_is_done_by_the_owner() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_what_another_broker_asks_is_done_by_the_owner() -> None:
+    async with networked_cluster() as (cluster, network):
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
         assert (await asked.create("op", PLAIN, ("a", "b"))).cursors == ("a", "b")
@@ -60,11 +62,9 @@ def test_what_another_broker_asks_is_done_by_the_owner() -> None:
         assert (await asked.delete("op", PLAIN, force=True)).existed
         assert network.calls == 4
 
-    run(body)
 
-
-def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
+    async with networked_cluster() as (cluster, _):
         one, other = cluster.members
         for number in range(100):
             name = topic_name(f"persistent://public/default/t-{number}")
@@ -75,11 +75,9 @@ def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it()
         assert other.loaded(name)
         assert not one.loaded(name)
 
-    run(body)
 
-
-def test_an_error_of_the_owner_arrives_as_it_was() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_an_error_of_the_owner_arrives_as_it_was() -> None:
+    async with networked_cluster() as (cluster, _):
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
         await asked.create("op", PLAIN)
@@ -92,8 +90,6 @@ def test_an_error_of_the_owner_arrives_as_it_was() -> None:
             await asked.create("op", PLAIN)
         assert fenced.value.wire_code == 6
 
-    run(body)
-
 
 @pytest.mark.parametrize(
     ("how", "means"),
@@ -104,14 +100,12 @@ def test_an_error_of_the_owner_arrives_as_it_was() -> None:
     ],
     ids=["nobody there", "no answer", "broken"],
 )
-def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[MagnetarError]) -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[MagnetarError]) -> None:
+    async with networked_cluster() as (cluster, network):
         _, other = await cluster.find()
         network.fails = how
         with pytest.raises(means):
             await other.node.peers.owner(NAME).create("op", PLAIN)
-
-    run(body)
 
 
 @pytest.mark.parametrize(
@@ -124,26 +118,22 @@ def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[M
         (200, b'{"error": "TimedOut", "what": "its own store"}', Unknown),
     ],
 )
-def test_strange_answers_are_no_answers(status: int, content: bytes, means: type[MagnetarError]) -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_strange_answers_are_no_answers(status: int, content: bytes, means: type[MagnetarError]) -> None:
+    async with networked_cluster() as (cluster, network):
         _, other = await cluster.find()
         network.answers = httpx2.Response(status, content=content)
         with pytest.raises(means):
             await other.node.peers.owner(NAME).create("op", PLAIN)
 
-    run(body)
 
-
-def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
+    async with networked_cluster() as (cluster, _):
         owner, other = await cluster.find()
         await owner.node.peers.owner(NAME).create("op", PLAIN, ("a",))
         for request in (Create(op="op", term=PLAIN), Flush(op="op", term=PLAIN, cursor="a")):
             assert (await answered(other.node, PeerRequest(str(NAME), request))).error == "NotReady"
         assert not other.loaded()
         assert (await answered(owner.node, PeerRequest("bad://x", request))).error == "InvalidName"
-
-    run(body)
 
 
 def test_what_goes_over_survives_the_way() -> None:
@@ -166,8 +156,8 @@ async def owners(cluster: Cluster) -> dict[int, Member]:
     return found
 
 
-def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
+    async with networked_cluster() as (cluster, _):
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
         served = await owners(cluster)
@@ -188,11 +178,9 @@ def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_dele
         assert await other.node.scalable.read(SCALABLE) is None
         assert not [path for path, _ in one.below("/managed-ledgers/public/default/segment")]
 
-    run(body)
 
-
-def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
+    async with networked_cluster() as (cluster, _):
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
         far = next(id for id, member in (await owners(cluster)).items() if member is other)
@@ -204,11 +192,9 @@ def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_brok
         newest = ids(pushes(client)[-1].assignment) if pushes(client) else ids(first.assignment)
         assert {8, 9} <= set(newest)  # the parent was empty: it is drained as soon as it is asked
 
-    run(body)
 
-
-def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
-    async def body(cluster: Cluster, network: Network) -> None:
+async def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
+    async with networked_cluster() as (cluster, _):
         leader, other = cluster.members
         await leader.node.scalable.create(SCALABLE, segments=2)
         await leader.node.scalable.controller(SCALABLE).lead()
@@ -224,8 +210,6 @@ def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() 
         assert leader.node.scalable.controller(SCALABLE).leading
         for client in (far, near):
             client.lose()
-
-    run(body)
 
 
 @pytest.mark.setup(network=Network)
