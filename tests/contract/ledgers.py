@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
 from magnetar.ledger.local.engine import LocalLedgers
+from magnetar.ledger.memory import MemoryLedgerStore, SharedLedgers
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore, Reader, Writer
 from magnetar.metadata.embedded import EmbeddedStore
@@ -155,12 +157,32 @@ class HalfRuns(Slow):
         self.ledgers.fault_rates.half_run = 0.8
 
 
+class Shared:
+    """The store of several brokers in one process: a crash leaves all that was appended."""
+
+    def __init__(self, directory: Path) -> None:
+        self.shared = SharedLedgers(threading.Lock())
+
+    async def start(self) -> MemoryLedgerStore:
+        return MemoryLedgerStore(self.shared)
+
+    async def crash(self) -> MemoryLedgerStore:
+        return MemoryLedgerStore(self.shared)
+
+    async def other(self) -> MemoryLedgerStore:
+        return MemoryLedgerStore(self.shared)
+
+    async def end(self) -> None:
+        pass
+
+
 WORLDS: dict[str, type[World]] = {
     "local": LocalOnDisk,
     "local-forgetful": LocalForgetful,
     "memory": InMemory,
     "slow": Slow,
     "half-runs": HalfRuns,
+    "shared": Shared,
 }
 
 SHARED_WORLDS = [name for name, world in WORLDS.items() if hasattr(world, "other")]  # several processes at a time

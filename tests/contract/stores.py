@@ -6,11 +6,14 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
 from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.metadata.memory.records import SharedMetadata
+from magnetar.metadata.memory.store import MemoryMetadataStore
 from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.system_runtime import RealRuntime
 from simulation.stores.metadata import MemoryStore, StoreContent, Versions
@@ -92,9 +95,37 @@ class Embedded:
         return store
 
 
-ENGINES: dict[str, type[Engine]] = {"memory": Memory, "counted": Counted, "nasty": Nasty, "embedded": Embedded}
-EXACT = ["memory", "counted", "embedded"]  # every event, before the writer's call returns: more than the contract asks
+class Shared:
+    """The store of several brokers in one process."""
 
+    def __init__(self, directory: Path, runtime: RealRuntime) -> None:
+        self.runtime = runtime
+        self.shared = SharedMetadata(30.0, threading.Lock())
+        self.opened: list[MemoryMetadataStore] = []
+
+    async def open(self) -> MemoryMetadataStore:
+        self.opened.append(MemoryMetadataStore(self.shared, self.runtime))
+        return self.opened[-1]
+
+    async def crash(self, store: Expiring) -> MemoryMetadataStore:
+        """The next process, after the server has ended all sessions of the last one."""
+        assert isinstance(store, MemoryMetadataStore)
+        store.abandon()
+        with self.shared.lock:
+            for number in range(int(store.session_id)):
+                self.shared.end_session(str(number + 1))
+        return await self.open()
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "memory": Memory,
+    "counted": Counted,
+    "nasty": Nasty,
+    "embedded": Embedded,
+    "shared": Shared,
+}
+# These report every event, before the writer's call returns: more than the contract asks.
+EXACT = ["memory", "counted", "embedded", "shared"]
 
 Body = Callable[[Engine, Expiring], Awaitable[None]]
 On = Callable[[Body], None]

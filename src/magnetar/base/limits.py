@@ -286,6 +286,9 @@ TESTING_POLL_S = 0.02  # between two looks at a backlog that is waited for
 TESTING_PROBE_S = 0.01  # between two looks at the processor time of a loop: a turn is measured as exactly as that
 TESTING_TURN_S_MAX = 0.1  # of processor time in one turn of a broker's loop, in our own tests; the aim is 0.02
 TESTING_PORT_STEP_S = 0.05  # between two attempts
+METADATA_MEMORY_HEARTBEATS = 4  # of a session in memory within its timeout: one that comes late does not end it
+TESTING_SESSION_S = 3.0  # of a broker in a cluster of a test: short, so that a test sees a take-over soon
+TESTING_BROKERS_MAX = 16  # of one cluster in a process: each is a thread with a loop
 TESTING_MEMORY_BYTES_MIN = 512 * 1024 * 1024  # free on a memory file system before data is put there
 
 # The admin client

@@ -1,5 +1,4 @@
-"""A whole broker inside another process: the engines of the standalone broker, its node and its REST server on the
-running loop.
+"""A whole broker inside another process: its engines, its node and its REST server on the running loop.
 
 It installs no signal handlers, configures no log and does not write to standard output: its host decides about those.
 It ends in two ways. `stop` ends in order, with all data on disk. `kill` ends like a process after `kill -9`: peers
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from magnetar.base.errors import Conflict, MagnetarError, Misuse
@@ -20,11 +19,19 @@ from magnetar.base.names import namespace_name
 from magnetar.broker.node import Addresses, Node
 from magnetar.broker.standalone import open_node
 from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.metadata.memory.store import MemoryMetadataStore
 from magnetar.policy.settings import Settings
 from magnetar.policy.table import KEYS
 from magnetar.runtime.disk import RealFile, RealFiles, RealLock
 from magnetar.runtime.files import Files, Lock
 from magnetar.runtime.system_runtime import RealRuntime
+
+OpenEngines = Callable[[Settings, RealRuntime], Awaitable[tuple[Node, Lock]]]
+
+
+def in_directory(data: str) -> OpenEngines:
+    """The engines of a standalone broker."""
+    return lambda settings, runtime: open_node(data, settings, runtime)
 
 
 class WebServerProtocol(Protocol):
@@ -52,13 +59,13 @@ class EmbeddedBroker:
     @classmethod
     async def start(
         cls,
-        data: str,
+        open_engines: OpenEngines,
         given: Mapping[str, str],
         skin: Callable[[Node], WebServerProtocol],
         *,
         make_runtime: Callable[[Files], RealRuntime] = RealRuntime,
     ) -> EmbeddedBroker:
-        """Starts a broker on this directory with these settings. Conflict: the directory or a port is in use. Misuse: a
+        """Starts a broker on these engines with these settings. Conflict: the directory or a port is in use. Misuse: a
         setting is unknown or of the wrong form. `make_runtime`: for a host with another clock or another disk."""
         settings = Settings(None, given)
         if settings.unknown:
@@ -66,7 +73,7 @@ class EmbeddedBroker:
         files = HeldFiles()
         runtime = make_runtime(files)
         try:
-            node, lock = await open_node(data, settings, runtime)
+            node, lock = await open_engines(settings, runtime)
         except BaseException:
             runtime.close()
             raise
@@ -77,6 +84,10 @@ class EmbeddedBroker:
             await hosted.stop()
             raise
         return hosted
+
+    @property
+    def node(self) -> Node:
+        return self._node
 
     @property
     def addresses(self) -> Addresses:
@@ -109,7 +120,7 @@ class EmbeddedBroker:
         self._node.cut()
         await _end_tasks()
         metadata = self._node.metadata
-        assert isinstance(metadata, EmbeddedStore)
+        assert isinstance(metadata, EmbeddedStore | MemoryMetadataStore)
         metadata.abandon()
         self._files.let_go()
 

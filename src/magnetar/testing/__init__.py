@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from magnetar.testing.brokers import Broker as Broker
     from magnetar.testing.brokers import Clock as Clock
     from magnetar.testing.brokers import broker as broker
+    from magnetar.testing.clusters import AsyncCluster as AsyncCluster
+    from magnetar.testing.clusters import Cluster as Cluster
+    from magnetar.testing.clusters import cluster as cluster
     from magnetar.testing.order import OrderChecker as OrderChecker
     from magnetar.testing.order import OrderFinding as OrderFinding
     from magnetar.testing.order import SendOutcome as SendOutcome
@@ -30,22 +33,28 @@ if TYPE_CHECKING:
 _MODULES = {
     "AsyncBroker": "brokers",
     "AsyncClock": "brokers",
+    "AsyncCluster": "clusters",
     "Broker": "brokers",
     "Clock": "brokers",
+    "Cluster": "clusters",
     "OrderChecker": "order",
     "OrderFinding": "order",
     "SendOutcome": "order",
     "broker": "brokers",
+    "cluster": "clusters",
 }
 __all__ = [
     "AsyncBroker",
     "AsyncClock",
+    "AsyncCluster",
     "Broker",
     "Clock",
+    "Cluster",
     "OrderChecker",
     "OrderFinding",
     "SendOutcome",
     "broker",
+    "cluster",
 ]
 
 

@@ -314,7 +314,7 @@ class Opening:
         self, settings: Mapping[str, object], *, data: str | PathLike[str] | None, fast: bool, clock: bool = False
     ) -> None:
         self._clock = clock
-        self._settings = {key: _text(value) for key, value in settings.items()}
+        self._settings = {key: setting_text(value) for key, value in settings.items()}
         self._data = None if data is None else Path(data)
         self._fast = fast
         self._host: BrokerHost | None = None
@@ -359,10 +359,10 @@ def left_words(left: int, topic: str, subscription: str, waited_s: float) -> str
     return f"{subscription} has {left} unacknowledged messages of {topic} after {waited_s:g} s"
 
 
-def _text(value: object) -> str:
+def setting_text(value: object) -> str:
     """The text form in standalone.conf."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return ",".join(map(_text, value))
+        return ",".join(map(setting_text, value))
     return str(value)

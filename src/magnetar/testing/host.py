@@ -32,7 +32,7 @@ from magnetar.testing.probe import LoopProbe
 from magnetar.testing.thread import LoopThread
 
 if TYPE_CHECKING:
-    from magnetar.broker.embedded import EmbeddedBroker
+    from magnetar.broker.embedded import EmbeddedBroker, OpenEngines
     from magnetar.runtime.files import Files
     from magnetar.runtime.system_runtime import RealRuntime
 
@@ -67,6 +67,12 @@ class BrokerHost:
         self.url = ""
         self.admin_url = ""
         self.data = _temporary(fast=fast) if data is None else data
+
+    @staticmethod
+    def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Misuse: a setting is unknown, or a package is missing."""
+        _check(settings)
+        return settings
 
     @property
     def held(self) -> bool:
@@ -167,12 +173,11 @@ class BrokerHost:
         from magnetar.admin.server import WebServer
         from magnetar.broker.embedded import EmbeddedBroker
 
+        engines = self._engines()
         deadline = asyncio.get_running_loop().time() + (TESTING_PORT_S if self.url else 0.0)
         while True:
             try:
-                hosted = await EmbeddedBroker.start(
-                    str(self.data), self._settings, WebServer, make_runtime=self._make_runtime
-                )
+                hosted = await EmbeddedBroker.start(engines, self._settings, WebServer, make_runtime=self._make_runtime)
                 break
             except Conflict:
                 if asyncio.get_running_loop().time() >= deadline:
@@ -186,6 +191,11 @@ class BrokerHost:
         if BrokerHost.on_long_turn is not None:
             self._probe = LoopProbe(BrokerHost.on_long_turn)
             self._probe.start()
+
+    def _engines(self) -> OpenEngines:
+        from magnetar.broker.embedded import in_directory
+
+        return in_directory(str(self.data))
 
     async def _stop(self) -> None:
         hosted, self._hosted = self._serving(), None
