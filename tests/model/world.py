@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from magnetar.base.errors import Fenced, Refused
 from magnetar.base.ids import Position, SegmentId, Term
+from magnetar.cluster import peers
 from magnetar.layout.segment import Ending
 from magnetar.scalable.machines import admission, deletion, reshape, subscription_change, takeover
 from magnetar.scalable.machines import effects as machines_effects
@@ -24,7 +25,7 @@ from magnetar.scalable.record.record import Lifecycle, Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState
 from tests.model.explore import Move
 
-SEAL = machines_effects.Seal(Ending(Position(1, 1)))
+SEAL = machines_effects.SealSummary(Ending(Position(1, 1)))
 BROKERS = ("A", "B")
 LEAD = takeover.OP
 READS = (
@@ -409,8 +410,10 @@ class Cluster:
             case machines_effects.RemoveSubscriptions(incarnation=incarnation):
                 after = tuple(pair for pair in subs if pair[0].incarnation != incarnation)
                 return world._replace(subscriptions=self.ref(after)), machines_effects.SubscriptionsRemoved(op)
-            case _:
+            case machines_effects.AskOwner():
                 return self._owner(world, call)
+            case _:
+                raise AssertionError(call)
 
     def _put(self, world: World, new: Record) -> World:
         before: Record | None = world.record.value
@@ -423,58 +426,57 @@ class Cluster:
         world = world._replace(record=self.ref(new), version=world.version + 1, wrong=wrong)
         return world._replace(ghosts=self._under_way(world, ())) if world.ghosts else world
 
-    def _owner(self, world: World, call: Any) -> tuple[World, Any]:
-        op = call.op
+    def _owner(self, world: World, call: machines_effects.AskOwner) -> tuple[World, Any]:
+        op, request, id = call.op, call.request, call.segment.id
         topics: dict[SegmentId, Topic] = {one.id: one for one in world.topics.value}
-        id: SegmentId = call.child.id if isinstance(call, machines_effects.ProvisionChild) else _segment(call)
         topic = topics.get(id)
         try:
-            self.rules.check_term(Term(topic.term if topic else 0), getattr(call, "term", Term(1 << 30)))
+            self.rules.check_term(Term(topic.term if topic else 0), getattr(request, "term", Term(1 << 30)))
         except Fenced:
             return world, machines_effects.CallFenced(op, call)
         event: Any
-        match call:
-            case machines_effects.ProvisionChild():
+        match request:
+            case peers.ProvisionSegment():
                 # Once a parent is sealed there is no way back, and somebody must make room: the refusal ends.
                 down = any(one.sealed for one in topics.values())
-                if self.refuse is not None and id == self.refuse[0] and call.term >= self.refuse[1] and not down:
+                if self.refuse is not None and id == self.refuse[0] and request.term >= self.refuse[1] and not down:
                     return world, machines_effects.CallRefused(op, call, "no room")
                 if not self.rules.check_provision(
-                    world.record.value, op, id, incarnation=call.incarnation, subs_gen=call.subs_gen
+                    world.record.value, op, id, incarnation=request.incarnation, subs_gen=request.subs_gen
                 ):
                     return world, machines_effects.CallOvertaken(op, call)
-                cursors = frozenset((one.name, one.life) for one in call.subscriptions)
+                cursors = frozenset((one.name, one.life) for one in request.cursors)
                 sealed = topic.sealed if topic else False
-                topic = Topic(id, call.incarnation, sealed, call.term, cursors)
-                event = machines_effects.ChildProvisioned(op, id, call.subs_gen)
-            case machines_effects.SealParent() | machines_effects.FenceParent():
+                topic = Topic(id, request.incarnation, sealed, request.term, cursors)
+                event = machines_effects.ChildProvisioned(op, id, request.subs_gen)
+            case peers.Seal() | peers.Fence():
                 if topic is None:
                     return world, machines_effects.CallOvertaken(op, call)
-                seals = isinstance(call, machines_effects.SealParent)
-                topic = topic._replace(sealed=topic.sealed or seals, term=call.term)
+                seals = isinstance(request, peers.Seal)
+                topic = topic._replace(sealed=topic.sealed or seals, term=request.term)
                 event = (
                     machines_effects.ParentSealed(op, id, SEAL)
                     if seals
                     else machines_effects.ParentFenced(op, id, topic.sealed)
                 )
-            case machines_effects.DeleteSegment():
+            case peers.Delete():
                 topic = None
                 event = machines_effects.SegmentDeleted(op, id)
-            case machines_effects.PlaceCursor():
+            case peers.PlaceCursor(subscription=key):
                 event = machines_effects.CursorPlaced(op, id)
-                found = next((one for one, _ in world.subscriptions.value if one.name == call.subscription), None)
+                found = next((one for one, _ in world.subscriptions.value if one.name == key.name), None)
                 try:
-                    admission.check_cursor(found, call.life)
+                    admission.check_cursor(found, key.life)
                 except Refused:
                     return world, machines_effects.CallRefused(op, call, "no such subscription")
                 if topic is None:
                     return world, machines_effects.CallRefused(op, call, "no such segment")
-                topic = topic._replace(cursors=topic.cursors | {(call.subscription, call.life)})
-            case machines_effects.RemoveCursor():
+                topic = topic._replace(cursors=topic.cursors | {(key.name, key.life)})
+            case peers.RemoveCursor(subscription=key):
                 event = machines_effects.CursorRemoved(op, id)
                 if topic is None:
                     return world, event
-                topic = topic._replace(cursors=topic.cursors - {(call.subscription, call.life)})
+                topic = topic._replace(cursors=topic.cursors - {(key.name, key.life)})
             case _:
                 raise AssertionError(call)
         topics.pop(id, None)
@@ -533,12 +535,7 @@ def _gone(current: Record) -> bool:
     return current.lifecycle is Lifecycle.GONE
 
 
-def _segment(call: Any) -> SegmentId:
-    segment = call.segment
-    return segment if isinstance(segment, int) else segment.id  # type: ignore[return-value]
-
-
 def _name(call: Any) -> str:
-    where = getattr(call, "segment", getattr(call, "child", None))
-    at = "" if where is None else f" {getattr(where, 'id', where)}"
-    return f"{call.op}/{type(call).__name__}{at}"
+    if isinstance(call, machines_effects.AskOwner):
+        return f"{call.op}/{type(call.request).__name__} {call.segment.id}"
+    return f"{call.op}/{type(call).__name__}"

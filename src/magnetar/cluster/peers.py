@@ -147,7 +147,7 @@ class ResetCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     the seek with this number; a repetition has no effect. SubscriptionNotFound: the cursor does not exist."""
 
     op: str
-    topic: str  # the scalable one
+    topic: str = ""  # the scalable one; the sender adds it
     subscription: SubscriptionLife
     seeks: int
     position: Position
@@ -380,7 +380,8 @@ SegmentAnswer = (
     | PlainFacts
     | Stale
 )
-Request = Create | Seal | Delete | Flush | Measure | SegmentRequest | LeaderRequest
+OwnerRequest = Create | Seal | Delete | Flush | SegmentRequest
+Request = OwnerRequest | Measure | LeaderRequest
 Answer = Created | SealResult | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
 
 A = TypeVar("A")
@@ -437,10 +438,8 @@ class TopicOwner:
         """The durable mark."""
         return _kind(Flushed, await self._carrier.carry(self._name, Flush(op=op, term=term, cursor=cursor))).mark
 
-    async def ask(self, request: SegmentRequest) -> SegmentAnswer:
-        answer = await self._carrier.carry(self._name, request)
-        assert isinstance(answer, SegmentAnswer)
-        return answer
+    async def ask(self, request: OwnerRequest) -> Answer:
+        return await self._carrier.carry(self._name, request)
 
 
 def _kind(kind: type[A], answer: Answer) -> A:

@@ -74,6 +74,11 @@ class Layout:
             raise NotFound(f"segment not found: {id}")
         return found
 
+    def child(self, id: SegmentId) -> Child:
+        """The part of a segment that its owner needs."""
+        segment = self.segment(id)
+        return Child(segment.id, segment.range, segment.legacy_topic)
+
     def route(self, hash: int) -> Segment:
         """The active segment that takes this hash."""
         if not self.active or not 0 <= hash <= SLOT_MAX:

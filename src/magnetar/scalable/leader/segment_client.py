@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from magnetar.base.errors import (
     Closed,
     Fenced,
@@ -20,15 +22,27 @@ from magnetar.base.errors import (
     Unavailable,
     Unknown,
 )
-from magnetar.base.ids import BEFORE_ALL
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.base.names import TopicName
 from magnetar.cluster import peers
-from magnetar.cluster.peers import Peers, Stale, SubscriptionLife
+from magnetar.cluster.peers import (
+    Delete,
+    Fence,
+    Peers,
+    PlaceCursor,
+    ProvisionSegment,
+    RemoveCursor,
+    ResetCursor,
+    Seal,
+    SeedDedup,
+    Stale,
+    SubscriptionLife,
+)
 from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
 from magnetar.observe.log import get
 from magnetar.scalable.machines.effects import (
+    AskOwner,
     CallFenced,
     CallLost,
     CallOvertaken,
@@ -38,28 +52,20 @@ from magnetar.scalable.machines.effects import (
     CursorPlaced,
     CursorRemoved,
     CursorReset,
-    DeleteSegment,
     Event,
-    FenceParent,
-    OwnerCall,
+    OwnerRequest,
     ParentFenced,
     ParentSealed,
-    Place,
-    PlaceCursor,
-    ProvisionChild,
-    RemoveCursor,
-    ResetCursor,
-    Seal,
-    SealParent,
-    SeedChild,
+    SealSummary,
     SegmentDeleted,
 )
+from magnetar.topic.seal import SealResult
 
 log = get("scalable")
 
 # The owner's no is an answer to these. To the others there is only one way, and it is asked again.
-REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError], ...]] = {
-    ProvisionChild: Refused,
+REFUSABLE: dict[type[OwnerRequest], type[MagnetarError] | tuple[type[MagnetarError], ...]] = {
+    ProvisionSegment: Refused,
     PlaceCursor: (TopicNotFound, SubscriptionNotFound),
     RemoveCursor: (TopicNotFound, SubscriptionNotFound),
     ResetCursor: (TopicNotFound, SubscriptionNotFound),
@@ -67,7 +73,7 @@ REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError]
 PASSING = (Closed, Moved)  # the segment is being unloaded or has another owner now: that one is asked
 ENSURE_WAITS_S = (0.05, 0.2, 1.0, 3.0)  # between tries to make one segment of a new topic
 # A segment that should be there and is not: the record says why.
-LOOKED_AT = (SealParent, FenceParent, SeedChild)
+LOOKED_AT = (Seal, Fence, SeedDedup)
 
 
 class SegmentClient:
@@ -132,91 +138,55 @@ class SegmentClient:
         assert isinstance(answer, peers.PlainFacts)
         return answer
 
-    async def call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event:
-        """`segment`: whose owner is asked."""
+    async def call(self, topic: TopicName, call: AskOwner) -> Event:
+        request = call.request
+        if isinstance(request, ResetCursor):
+            request = replace(request, topic=topic.canonical)
         try:
-            event = await self._call(topic, call, segment)
+            answer = await self._peers.owner(call.segment.topic(topic)).ask(request)
         except Fenced:
             return CallFenced(call.op, call)
         except MagnetarError as error:
             return _failed(topic, call, error)
-        return CallOvertaken(call.op, call) if event is None else event
-
-    async def _call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event | None:
-        owner = self._peers.owner(segment.topic(topic))
-        match call:
-            case SealParent():
-                sealed = await owner.seal(call.op, call.term)
-                bounds = sealed.first_publish_ms, sealed.last_publish_ms
-                ending = Ending(sealed.end, sealed.messages, sealed.size_bytes, *bounds)
-                return ParentSealed(call.op, segment.id, Seal(ending, sealed.dedup, sealed.fence))
-            case DeleteSegment():
-                await owner.delete(call.op, call.term, force=True)
-                return SegmentDeleted(call.op, segment.id)
-        answer = await owner.ask(_request(topic, call))
-        if isinstance(answer, Stale):
-            return None
-        match call:
-            case ProvisionChild():
-                return ChildProvisioned(call.op, segment.id, call.subs_gen)
-            case SeedChild():
-                return ChildSeeded(call.op, segment.id)
-            case FenceParent():
-                assert isinstance(answer, peers.TermFenced)
-                return ParentFenced(call.op, segment.id, answer.sealed)
-            case PlaceCursor():
-                return CursorPlaced(call.op, segment.id)
-            case RemoveCursor():
-                return CursorRemoved(call.op, segment.id)
-            case ResetCursor():
-                assert isinstance(answer, peers.CursorPlacedReply)
-                return CursorReset(call.op, segment.id, answer.drained)
+        return _event(call, answer)
 
 
-def _request(
-    topic: TopicName, call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | RemoveCursor | ResetCursor
-) -> peers.SegmentRequest:
-    match call:
-        case ProvisionChild():
-            cursors = tuple(SubscriptionLife(one.name, one.life, one.properties) for one in call.subscriptions)
-            return peers.ProvisionSegment(
-                op=call.op, term=call.term, incarnation=call.incarnation, subs_gen=call.subs_gen, cursors=cursors
-            )
-        case SeedChild():
-            dedups = tuple(seal.dedup for _, seal in call.seals)
-            fence = max(seal.fence for _, seal in call.seals)
-            return peers.SeedDedup(op=call.op, term=call.term, incarnation=call.incarnation, dedups=dedups, fence=fence)
-        case FenceParent():
-            return peers.Fence(op=call.op, term=call.term, incarnation=call.incarnation)
-        case PlaceCursor():
-            subscription = SubscriptionLife(call.subscription, call.life)
-            at_end = call.place is Place.END
-            return peers.PlaceCursor(op=call.op, incarnation=call.incarnation, subscription=subscription, at_end=at_end)
-        case RemoveCursor():
-            subscription = SubscriptionLife(call.subscription, call.life)
-            return peers.RemoveCursor(op=call.op, incarnation=call.incarnation, subscription=subscription)
-        case ResetCursor():
-            stop = call.stop
-            return peers.ResetCursor(
-                op=call.op,
-                topic=topic.canonical,
-                subscription=SubscriptionLife(call.subscription, call.life),
-                seeks=call.seeks,
-                position=stop.position or BEFORE_ALL,
-                time_ms=stop.time_ms,
-                by_time=stop.position is None,
-            )
+def _event(call: AskOwner, answer: peers.Answer) -> Event:
+    op, id = call.op, call.segment.id
+    match call.request, answer:
+        case _, Stale():
+            return CallOvertaken(op, call)
+        case Seal(), SealResult():
+            bounds = answer.first_publish_ms, answer.last_publish_ms
+            ending = Ending(answer.end, answer.messages, answer.size_bytes, *bounds)
+            return ParentSealed(op, id, SealSummary(ending, answer.dedup, answer.fence))
+        case Delete(), peers.Deleted():
+            return SegmentDeleted(op, id)
+        case ProvisionSegment(subs_gen=subs_gen), peers.Provisioned():
+            return ChildProvisioned(op, id, subs_gen)
+        case SeedDedup(), peers.Seeded():
+            return ChildSeeded(op, id)
+        case Fence(), peers.TermFenced(sealed=sealed):
+            return ParentFenced(op, id, sealed)
+        case PlaceCursor(), peers.CursorPlacedReply():
+            return CursorPlaced(op, id)
+        case RemoveCursor(), peers.CursorRemovedReply():
+            return CursorRemoved(op, id)
+        case ResetCursor(), peers.CursorPlacedReply(drained=drained):
+            return CursorReset(op, id, drained)
+    raise AssertionError((call, answer))
 
 
-def _failed(topic: TopicName, call: OwnerCall, error: MagnetarError) -> Event:
-    if isinstance(error, TopicNotFound) and isinstance(call, LOOKED_AT):
+def _failed(topic: TopicName, call: AskOwner, error: MagnetarError) -> Event:
+    request = call.request
+    if isinstance(error, TopicNotFound) and isinstance(request, LOOKED_AT):
         return CallOvertaken(call.op, call)
-    if isinstance(error, REFUSABLE.get(type(call), ())) and not isinstance(error, PASSING):
+    if isinstance(error, REFUSABLE.get(type(request), ())) and not isinstance(error, PASSING):
         return CallRefused(call.op, call, str(error))
-    log.warning("owner_call_failed", topic=str(topic), call=type(call).__name__, error=str(error))
+    log.warning("owner_call_failed", topic=str(topic), call=type(request).__name__, error=str(error))
     return CallLost(call.op, call)
 
 
-def _happened(answer: peers.SegmentAnswer) -> bool:
+def _happened(answer: peers.Answer) -> bool:
     assert isinstance(answer, peers.Awaited)
     return answer.happened

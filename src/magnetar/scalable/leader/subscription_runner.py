@@ -15,7 +15,7 @@ from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.leader.runner import MachineRunner
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.machines import subscription_change
-from magnetar.scalable.machines.effects import Call, Effect, Event, Finished, OwnerCall, PlaceCursor, RemoveCursor
+from magnetar.scalable.machines.effects import AskOwner, Call, Effect, Event, Finished
 from magnetar.scalable.machines.subscription_change import SubscriptionChange
 from magnetar.scalable.record.store import RecordStore
 
@@ -33,9 +33,8 @@ async def work(
             runtime.mark(f"subscription.{after.phase.name.lower()}", topic=str(name), op=after.op)
 
     async def perform(state: SubscriptionChange, call: Call) -> Event:
-        if isinstance(call, OwnerCall):
-            assert isinstance(call, PlaceCursor | RemoveCursor)
-            return await owners.call(name, call, call.segment)
+        if isinstance(call, AskOwner):
+            return await owners.call(name, call)
         return await records.call(name, call)
 
     drive = MachineRunner(runtime, owner, step=subscription_change.step, perform=perform, moved=moved)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
 from magnetar.base.names import TopicName
-from magnetar.layout.layout import Child
 from magnetar.metadata import paths
 from magnetar.metadata.store import Change, Event
 from magnetar.observe.log import get
@@ -31,7 +30,7 @@ from magnetar.scalable.leader.subscription_runner import work
 from magnetar.scalable.machines import deletion, effects, reshape
 from magnetar.scalable.machines import seek as machines_seek
 from magnetar.scalable.machines.deletion import Deletion
-from magnetar.scalable.machines.effects import Call, Finished, OwnerCall, StepDown
+from magnetar.scalable.machines.effects import Call, Finished, StepDown
 from magnetar.scalable.machines.reshape import Phase, Request, Reshape
 from magnetar.scalable.machines.seek import Seeking
 from magnetar.scalable.machines.subscription_change import SubscriptionChange
@@ -239,8 +238,8 @@ class Term:
     async def _perform(self, state: Reshape | Deletion | Seeking, call: Call) -> effects.Event:
         if isinstance(state, Seeking) and state.waits and isinstance(call, effects.ReadSubscription):
             await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
-        if isinstance(call, OwnerCall):
-            return await self.around.owners.call(self.name, call, _segment(state.record, call))
+        if isinstance(call, effects.AskOwner):
+            return await self.around.owners.call(self.name, call)
         if (
             isinstance(call, effects.ListSubscriptions)
             and isinstance(state, Reshape)
@@ -351,15 +350,3 @@ class Term:
             except MagnetarError as error:
                 log.warning("store_request_failed", topic=str(self.name), term=self.number, error=str(error))
             await asyncio.sleep(CALL_RETRY_S_MAX)
-
-
-def _segment(record: Record | None, call: OwnerCall) -> Child:
-    match call:
-        case effects.ProvisionChild() | effects.SeedChild():
-            return call.child
-        case effects.SealParent() | effects.FenceParent():
-            assert record is not None
-            found = record.layout.segment(call.segment)
-            return Child(found.id, found.range, found.legacy_topic)
-        case _:
-            return call.segment

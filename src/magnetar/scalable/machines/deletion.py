@@ -12,10 +12,11 @@ from enum import Enum
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
+from magnetar.cluster.peers import Delete
 from magnetar.scalable.machines.effects import (
+    AskOwner,
     CallFenced,
     CallLost,
-    DeleteSegment,
     Effect,
     Event,
     Finished,
@@ -30,6 +31,7 @@ from magnetar.scalable.machines.effects import (
     SubscriptionsRemoved,
     TermEnded,
     WriteRecord,
+    other_term,
 )
 from magnetar.scalable.machines.table import Transition
 from magnetar.scalable.record.record import Lifecycle, Record
@@ -76,9 +78,8 @@ def step(state: Deletion, event: Event) -> Step:
         over = event.term == state.term and state.phase not in FINAL
         return (replace(state, phase=Phase.LOST) if over else state), ()
     row = TABLE.get((state.phase, type(event)))
-    term = getattr(getattr(event, "call", None), "term", state.term)
-    if row is None or event.op != state.op or term != state.term:
-        return state, ()  # late, or the answer to a call of an earlier term of ours (H-B12)
+    if row is None or event.op != state.op or other_term(event, state.term):
+        return state, ()
     return row.take(state, event)
 
 
@@ -101,7 +102,8 @@ def _marked(state: Deletion, event: RecordWritten) -> Step:
 
 def _clean(state: Deletion) -> Step:
     assert state.record is not None
-    calls = tuple(DeleteSegment(state.op, state.term, state.incarnation, one) for one in state.record.own())
+    request = Delete(op=state.op, term=state.term, force=True)
+    calls = tuple(AskOwner(segment, request) for segment in state.record.own())
     state = replace(state, phase=Phase.CLEAN, deleted=frozenset())
     return (state, calls) if calls else _unsubscribe(state)
 

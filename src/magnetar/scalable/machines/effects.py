@@ -1,7 +1,8 @@
 """The words that deciders and actors share: what may be asked of the store and of segment owners, and what comes back.
 
-Effects are imperatives and carry what authorises them: operation, term, incarnation. Events are past participles and
-name the operation they answer; one that answers another operation is late and means nothing. `CallLost` stands for
+Effects are imperatives and carry what authorises them: operation, term, incarnation. A request to the owner of a
+segment is the one that travels between brokers (`cluster/peers.py`). Events are past participles and name the operation
+they answer; one that answers another operation is late and means nothing. `CallLost` stands for
 every unknown outcome (H-A7): the call may have happened. An actor answers each effect with one event; it has no
 opinion.
 """
@@ -9,13 +10,21 @@ opinion.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId, Term
+from magnetar.cluster.peers import (
+    Delete,
+    Fence,
+    PlaceCursor,
+    ProvisionSegment,
+    RemoveCursor,
+    ResetCursor,
+    Seal,
+    SeedDedup,
+)
 from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
-from magnetar.scalable.machines.seek_target import SegmentTarget
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription
 
@@ -23,8 +32,8 @@ ABSENT = -1  # the version of a record that does not exist
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
-    """An owner's answer to a seal. It is the same each time, because the end of a sealed segment never changes."""
+class SealSummary:
+    """What an owner answers to a seal. It is the same each time, because the end of a sealed segment never changes."""
 
     ending: Ending
     dedup: bytes = b""  # a snapshot, for the children (H-E4)
@@ -40,13 +49,6 @@ class Refusal:
 
     def error(self) -> MagnetarError:
         return self.kind(self.what)
-
-
-class Place(Enum):
-    """The start position of a new cursor. An existing cursor keeps its position."""
-
-    BEGIN = auto()
-    END = auto()
 
 
 # Effects: the store
@@ -106,88 +108,22 @@ class RemoveSubscriptions:
     incarnation: int
 
 
-# Effects: segment owners. Each checks term and record (see `admission`); each may be repeated.
+# Effects: segment owners. Each checks term and record (see `admission`); each request may be repeated.
+
+
+OwnerRequest = ProvisionSegment | Seal | SeedDedup | Fence | Delete | PlaceCursor | RemoveCursor | ResetCursor
 
 
 @dataclass(frozen=True, slots=True)
-class ProvisionChild:
-    """Create the segment if it does not exist; it must be empty (H-C3); make its cursors EQUAL to the list (H-D2)."""
+class AskOwner:
+    """Sends a request to the owner of a segment."""
 
-    op: str
-    term: Term
-    incarnation: int
-    child: Child
-    subscriptions: tuple[Subscription, ...]
-    subs_gen: int
-
-
-@dataclass(frozen=True, slots=True)
-class SealParent:
-    op: str
-    term: Term
-    incarnation: int
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class SeedChild:
-    """Give a child what its parents knew of producers, before it admits any."""
-
-    op: str
-    term: Term
-    incarnation: int
-    child: Child
-    seals: tuple[tuple[SegmentId, Seal], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FenceParent:
-    """Remember the term, so that no seal of an earlier one can come late (H-B4); say whether it is sealed."""
-
-    op: str
-    term: Term
-    incarnation: int
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteSegment:
-    op: str
-    term: Term
-    incarnation: int
     segment: Child
+    request: OwnerRequest
 
-
-@dataclass(frozen=True, slots=True)
-class PlaceCursor:
-    op: str
-    incarnation: int
-    segment: Child
-    subscription: str
-    life: int
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveCursor:
-    op: str
-    incarnation: int
-    segment: Child
-    subscription: str
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResetCursor:
-    """Where the seek that is under way says, once for each number of a seek."""
-
-    op: str
-    incarnation: int
-    segment: Child
-    subscription: str
-    life: int
-    seeks: int
-    stop: SegmentTarget
+    @property
+    def op(self) -> str:
+        return self.request.op
 
 
 # Effects: the broker itself
@@ -218,10 +154,7 @@ StoreCall = (
     | RemoveSubscription
     | RemoveSubscriptions
 )
-OwnerCall = (
-    ProvisionChild | SealParent | SeedChild | FenceParent | DeleteSegment | PlaceCursor | RemoveCursor | ResetCursor
-)
-Call = StoreCall | OwnerCall
+Call = StoreCall | AskOwner
 Effect = Call | StepDown | Finished
 
 
@@ -293,7 +226,7 @@ class ChildProvisioned:
 class ParentSealed:
     op: str
     segment: SegmentId
-    seal: Seal
+    seal: SealSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,3 +331,9 @@ Event = (
     | CallRefused
     | TermEnded
 )
+
+
+def other_term(event: Event, term: Term) -> bool:
+    """Whether the event answers a call of another term: a late answer to an earlier leadership of ours (H-B12)."""
+    call = getattr(event, "call", None)
+    return isinstance(call, AskOwner) and getattr(call.request, "term", term) != term

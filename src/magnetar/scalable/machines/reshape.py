@@ -13,6 +13,7 @@ happens before that gap.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -28,38 +29,37 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.limits import SEGMENTS_ACTIVE_MAX
+from magnetar.cluster.peers import Delete, Fence, ProvisionSegment, Seal, SeedDedup, SubscriptionLife
 from magnetar.layout.plain_layout import children_of
 from magnetar.layout.routing import Routing
 from magnetar.scalable.machines.effects import (
-    Call,
+    AskOwner,
     CallFenced,
     CallLost,
     CallOvertaken,
     CallRefused,
     ChildProvisioned,
     ChildSeeded,
-    DeleteSegment,
     Effect,
     Event,
-    FenceParent,
     Finished,
     ListSubscriptions,
+    OwnerRequest,
     ParentFenced,
     ParentSealed,
-    ProvisionChild,
     ReadRecord,
     RecordOvertaken,
     RecordRead,
     RecordWritten,
     Refusal,
-    Seal,
-    SealParent,
-    SeedChild,
+    SealSummary,
     SegmentDeleted,
     StepDown,
+    StoreCall,
     SubscriptionsListed,
     TermEnded,
     WriteRecord,
+    other_term,
 )
 from magnetar.scalable.machines.table import Transition
 from magnetar.scalable.record.codec import encode
@@ -113,7 +113,7 @@ class Reshape:
     record: Record | None = None  # as last read or written
     version: int = -1
     ready: frozenset[SegmentId] = frozenset()  # children whose cursors equal the list of `record.subs_gen`
-    seals: tuple[tuple[SegmentId, Seal], ...] = ()  # by segment
+    seals: tuple[tuple[SegmentId, SealSummary], ...] = ()  # by segment
     seeded: frozenset[SegmentId] = frozenset()
     fenced: frozenset[SegmentId] = frozenset()
     deleted: frozenset[SegmentId] = frozenset()
@@ -156,8 +156,8 @@ def step(state: Reshape, event: Event) -> Step:
     if event.op != state.op or state.phase in FINAL:
         return state, ()
     row = TABLE.get((state.phase, type(event)))
-    if row is None or getattr(getattr(event, "call", None), "term", state.term) != state.term:
-        return state, ()  # a late answer, or one to a call of an earlier term of ours (H-B12)
+    if row is None or other_term(event, state.term):
+        return state, ()
     after, effects = row.take(state, event)
     if validation.enabled:
         validate(after)
@@ -270,11 +270,14 @@ def _provision(state: Reshape) -> Step:
 def _listed(state: Reshape, event: SubscriptionsListed) -> Step:
     """Each child is created, with exactly the cursors of the list"""
     assert state.record is not None
-    calls = tuple(
-        ProvisionChild(state.op, state.term, state.incarnation, child, event.subscriptions, state.record.subs_gen)
-        for child in state.intent.children
+    request = ProvisionSegment(
+        op=state.op,
+        term=state.term,
+        incarnation=state.incarnation,
+        subs_gen=state.record.subs_gen,
+        cursors=tuple(SubscriptionLife(one.name, one.life, one.properties) for one in event.subscriptions),
     )
-    return state, calls
+    return state, tuple(AskOwner(child, request) for child in state.intent.children)
 
 
 def _provisioned(state: Reshape, event: ChildProvisioned) -> Step:
@@ -294,8 +297,7 @@ def _child_refused(state: Reshape, event: CallRefused) -> Step:
     """Taken back while no parent is sealed, after the parents were fenced (H-A10, H-B4); otherwise repeated"""
     if state.seals:
         return state, (event.call,)
-    calls = tuple(FenceParent(state.op, state.term, state.incarnation, segment) for segment in state.intent.parents)
-    return replace(state, phase=Phase.FENCE, why=event.why, fenced=frozenset()), calls
+    return replace(state, phase=Phase.FENCE, why=event.why, fenced=frozenset()), _fences(state, state.intent.parents)
 
 
 def _checked(state: Reshape, event: RecordRead) -> Step:
@@ -307,11 +309,23 @@ def _checked(state: Reshape, event: RecordRead) -> Step:
     state = replace(state, record=event.record, version=event.version)
     if moved:
         return _provision(state)
-    calls = tuple(SealParent(state.op, state.term, state.incarnation, segment) for segment in state.intent.parents)
-    return replace(state, phase=Phase.SEAL), calls
+    return replace(state, phase=Phase.SEAL), _seals(state, state.intent.parents)
 
 
 # Seal, seed, commit
+
+
+def _seals(state: Reshape, parents: Iterable[SegmentId]) -> tuple[AskOwner, ...]:
+    return _to_owners(state, parents, Seal(op=state.op, term=state.term))
+
+
+def _fences(state: Reshape, parents: Iterable[SegmentId]) -> tuple[AskOwner, ...]:
+    return _to_owners(state, parents, Fence(op=state.op, term=state.term, incarnation=state.incarnation))
+
+
+def _to_owners(state: Reshape, parents: Iterable[SegmentId], request: Seal | Fence) -> tuple[AskOwner, ...]:
+    assert state.record is not None
+    return tuple(AskOwner(state.record.layout.child(id), request) for id in parents)
 
 
 def _sealed(state: Reshape, event: ParentSealed) -> Step:
@@ -327,8 +341,14 @@ def _sealed(state: Reshape, event: ParentSealed) -> Step:
 def _seed_or_commit(state: Reshape) -> Step:
     children = state.intent.children
     if any(seal.dedup for _, seal in state.seals) and not state.seeded >= {child.id for child in children}:
-        calls = tuple(SeedChild(state.op, state.term, state.incarnation, child, state.seals) for child in children)
-        return replace(state, phase=Phase.SEED), calls
+        request = SeedDedup(
+            op=state.op,
+            term=state.term,
+            incarnation=state.incarnation,
+            dedups=tuple(seal.dedup for _, seal in state.seals),
+            fence=max(seal.fence for _, seal in state.seals),
+        )
+        return replace(state, phase=Phase.SEED), tuple(AskOwner(child, request) for child in children)
     return _commit(state)
 
 
@@ -403,7 +423,8 @@ def _abandoned(state: Reshape, event: RecordWritten) -> Step:
 
 
 def _clean(state: Reshape) -> Step:
-    calls = tuple(DeleteSegment(state.op, state.term, state.incarnation, child) for child in state.intent.children)
+    request = Delete(op=state.op, term=state.term, force=True)
+    calls = tuple(AskOwner(child, request) for child in state.intent.children)
     return replace(state, phase=Phase.CLEAN, deleted=frozenset()), calls
 
 
@@ -440,9 +461,10 @@ def _lost_call(state: Reshape, event: CallLost) -> Step:
     if isinstance(event.call, WriteRecord):
         return state, (ReadRecord(state.op),)
     assert state.record is not None or isinstance(event.call, ReadRecord)
-    if isinstance(event.call, ProvisionChild) and state.record and event.call.subs_gen != state.record.subs_gen:
+    request = event.call.request if isinstance(event.call, AskOwner) else event.call
+    if isinstance(request, ProvisionSegment) and state.record and request.subs_gen != state.record.subs_gen:
         return state, ()  # of an older list
-    return state, (event.call,) if isinstance(event.call, REPEATED[state.phase]) else ()
+    return state, (event.call,) if isinstance(request, REPEATED[state.phase]) else ()
 
 
 def _overtaken_read(state: Reshape, event: RecordRead) -> Step:
@@ -456,15 +478,16 @@ def _overtaken_read(state: Reshape, event: RecordRead) -> Step:
         return _provision(state)
     if state.phase is Phase.SEED:
         return _seed_or_commit(state)
-    call = SealParent if state.phase is Phase.SEAL else FenceParent
-    seen = state.sealed if state.phase is Phase.SEAL else state.fenced
-    left = [segment for segment in state.intent.parents if segment not in seen]
-    return state, tuple(call(state.op, state.term, state.incarnation, segment) for segment in left)
+    parents = state.intent.parents
+    if state.phase is Phase.SEAL:
+        return state, _seals(state, [id for id in parents if id not in state.sealed])
+    return state, _fences(state, [id for id in parents if id not in state.fenced])
 
 
 def _term_over(state: Reshape, event: CallFenced) -> Step:
     """The owner knows a higher term: this leadership ends (H-B3)"""
-    return _lose(state, f"{type(event.call).__name__} was fenced")
+    assert isinstance(event.call, AskOwner)
+    return _lose(state, f"{type(event.call.request).__name__} was fenced")
 
 
 def _stopped(state: Reshape, event: RecordRead) -> Step | None:
@@ -499,17 +522,17 @@ def _lose(state: Reshape, why: str) -> Step:
 
 P = Phase
 _ENDS = (P.REFUSED, P.LOST)
-REPEATED: dict[Phase, tuple[type[Call], ...]] = {
+REPEATED: dict[Phase, tuple[type[StoreCall | OwnerRequest], ...]] = {
     P.PREFLIGHT: (ReadRecord,),
     P.INTENT: (),
-    P.PROVISION: (ReadRecord, ListSubscriptions, ProvisionChild),
+    P.PROVISION: (ReadRecord, ListSubscriptions, ProvisionSegment),
     P.CHECK: (ReadRecord,),
-    P.SEAL: (ReadRecord, SealParent),
-    P.SEED: (ReadRecord, SeedChild),
+    P.SEAL: (ReadRecord, Seal),
+    P.SEED: (ReadRecord, SeedDedup),
     P.COMMIT: (ReadRecord,),
-    P.FENCE: (ReadRecord, FenceParent),
+    P.FENCE: (ReadRecord, Fence),
     P.ABANDON: (ReadRecord,),
-    P.CLEAN: (DeleteSegment,),
+    P.CLEAN: (Delete,),
     P.CLEAR: (ReadRecord,),
 }
 TABLE: dict[tuple[Phase, type[Event]], Transition[Reshape, Phase, Effect]] = {

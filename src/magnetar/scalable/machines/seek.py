@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
-from magnetar.base.ids import SegmentId
-from magnetar.layout.layout import Child
+from magnetar.base.ids import BEFORE_ALL, SegmentId
+from magnetar.cluster.peers import ResetCursor, SubscriptionLife
 from magnetar.layout.lineage import open_segments
 from magnetar.scalable.machines.effects import (
     ABSENT,
+    AskOwner,
     CallLost,
     CallOvertaken,
     CallRefused,
@@ -30,13 +31,12 @@ from magnetar.scalable.machines.effects import (
     ReadSubscription,
     RecordRead,
     Refusal,
-    ResetCursor,
     SubscriptionOvertaken,
     SubscriptionRead,
     SubscriptionWritten,
     WriteSubscription,
 )
-from magnetar.scalable.machines.seek_target import Seek, Target, stops
+from magnetar.scalable.machines.seek_target import Seek, SegmentTarget, Target, stops
 from magnetar.scalable.machines.table import Transition, taken
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState
@@ -143,12 +143,19 @@ def _listed(state: Seeking, event: RecordRead) -> Step:
     state = replace(state, record=record, left=frozenset(moves), drained=frozenset())
     if not moves:
         return _finish(state)
-    effects = []
-    for id in sorted(moves):
-        found = layout.segment(id)
-        child = Child(found.id, found.range, found.legacy_topic)
-        effects.append(ResetCursor(state.op, record.incarnation, child, one.name, one.life, one.seeks, moves[id]))
-    return replace(state, phase=Phase.MOVE), tuple(effects)
+    calls = tuple(AskOwner(layout.child(id), _reset(state.op, one, moves[id])) for id in sorted(moves))
+    return replace(state, phase=Phase.MOVE), calls
+
+
+def _reset(op: str, subscription: Subscription, target: SegmentTarget) -> ResetCursor:
+    return ResetCursor(
+        op=op,
+        subscription=SubscriptionLife(subscription.name, subscription.life),
+        seeks=subscription.seeks,
+        position=target.position or BEFORE_ALL,
+        time_ms=target.time_ms,
+        by_time=target.position is None,
+    )
 
 
 def _moved(state: Seeking, event: CursorReset) -> Step:
@@ -160,7 +167,7 @@ def _moved(state: Seeking, event: CursorReset) -> Step:
 
 def _move_refused(state: Seeking, event: CallRefused) -> Step:
     """A segment, or its cursor, that is gone needs no move"""
-    assert isinstance(event.call, ResetCursor)
+    assert isinstance(event.call, AskOwner)
     return _seen_to(state, event.call.segment.id)
 
 

@@ -13,9 +13,11 @@ from enum import Enum
 
 from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId
+from magnetar.cluster.peers import PlaceCursor, RemoveCursor, SubscriptionLife
 from magnetar.layout.layout import Child
 from magnetar.scalable.machines.effects import (
     ABSENT,
+    AskOwner,
     CallLost,
     CallRefused,
     CursorPlaced,
@@ -23,15 +25,12 @@ from magnetar.scalable.machines.effects import (
     Effect,
     Event,
     Finished,
-    Place,
-    PlaceCursor,
     ReadRecord,
     ReadSubscription,
     RecordOvertaken,
     RecordRead,
     RecordWritten,
     Refusal,
-    RemoveCursor,
     RemoveSubscription,
     SubscriptionOvertaken,
     SubscriptionRead,
@@ -176,15 +175,15 @@ def _raised(state: SubscriptionChange, _: RecordWritten) -> Step:
     return replace(state, phase=Phase.CURSORS), calls
 
 
-def _cursor(state: SubscriptionChange, segment: Child) -> PlaceCursor | RemoveCursor:
+def _cursor(state: SubscriptionChange, segment: Child) -> AskOwner:
     assert state.record is not None
     assert state.subscription is not None
-    one = state.subscription
+    incarnation, subscription = state.record.incarnation, state.subscription
+    key = SubscriptionLife(subscription.name, subscription.life)
     if state.verb is ChangeKind.DELETE:
-        return RemoveCursor(state.op, state.record.incarnation, segment, one.name, one.life)
-    latest = one.start is Start.LATEST and segment.id in state.record.layout
-    place = Place.END if latest else Place.BEGIN
-    return PlaceCursor(state.op, state.record.incarnation, segment, one.name, one.life, place)
+        return AskOwner(segment, RemoveCursor(op=state.op, incarnation=incarnation, subscription=key))
+    at_end = subscription.start is Start.LATEST and segment.id in state.record.layout
+    return AskOwner(segment, PlaceCursor(op=state.op, incarnation=incarnation, subscription=key, at_end=at_end))
 
 
 def _cursor_done(state: SubscriptionChange, event: CursorPlaced | CursorRemoved) -> Step:
@@ -195,7 +194,7 @@ def _cursor_done(state: SubscriptionChange, event: CursorPlaced | CursorRemoved)
 def _cursor_refused(state: SubscriptionChange, event: CallRefused) -> Step:
     """A child that is not made yet gets its cursors from the reshape, which must list again; a segment that is gone
     needs none"""
-    assert isinstance(event.call, PlaceCursor | RemoveCursor)
+    assert isinstance(event.call, AskOwner)
     return _seen_to(state, event.call.segment.id)
 
 

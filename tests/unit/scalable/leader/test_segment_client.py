@@ -10,10 +10,10 @@ from magnetar.base.errors import Closed, Conflict, Fenced, MagnetarError, Moved,
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import TopicName, topic_name
 from magnetar.base.ranges import FULL
-from magnetar.cluster.peers import Answer, Peers, Request
+from magnetar.cluster.peers import Answer, Peers, ProvisionSegment, Request
 from magnetar.layout.layout import Child
 from magnetar.scalable.leader.segment_client import SegmentClient
-from magnetar.scalable.machines.effects import CallFenced, CallLost, CallRefused, Event, ProvisionChild
+from magnetar.scalable.machines.effects import AskOwner, CallFenced, CallLost, CallRefused, Event
 
 NAME = topic_name("topic://public/default/t")
 CHILD = Child(SegmentId(1), FULL)
@@ -41,5 +41,5 @@ class Says:
 def test_a_segment_that_is_unloaded_under_a_call_is_asked_again_and_no_plan_is_taken_back_for_it(
     error: MagnetarError, means: type[Event]
 ) -> None:
-    call = ProvisionChild("op", Term(1), 1, CHILD, (), 0)
-    assert type(asyncio.run(SegmentClient(Peers(Says(error))).call(NAME, call, CHILD))) is means
+    request = ProvisionSegment(op="op", term=Term(1), incarnation=1, subs_gen=0, cursors=())
+    assert type(asyncio.run(SegmentClient(Peers(Says(error))).call(NAME, AskOwner(CHILD, request)))) is means

@@ -6,12 +6,12 @@ import pytest
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
+from magnetar.cluster.peers import Delete
 from magnetar.scalable.machines import deletion
 from magnetar.scalable.machines.deletion import Phase, step
 from magnetar.scalable.machines.effects import (
     CallFenced,
     CallLost,
-    DeleteSegment,
     Finished,
     ReadRecord,
     RecordOvertaken,
@@ -53,7 +53,7 @@ def burying():
 
 def test_what_record_and_intent_list_is_deleted_before_the_record_is_buried_h_h3():
     state, effects = marked()
-    assert [(type(one), one.segment.id) for one in effects] == [(DeleteSegment, id) for id in range(3)]
+    assert [(type(one.request), one.segment.id) for one in effects] == [(Delete, id) for id in range(3)]
     for id in range(2):
         state, effects = step(state, SegmentDeleted(OP, SegmentId(id)))
         assert effects == ()
@@ -68,7 +68,7 @@ def test_what_record_and_intent_list_is_deleted_before_the_record_is_buried_h_h3
 def test_a_crash_in_the_middle_is_finished_by_the_next_leader():
     record = splitting().deleting().claimed()
     _state, effects = deletion.resume(OP, record, 7, term=record.term)
-    assert [(one.segment.id, one.term) for one in effects] == [(id, 2) for id in range(3)]
+    assert [(one.segment.id, one.request.term) for one in effects] == [(id, 2) for id in range(3)]
 
 
 def test_a_topic_marked_by_somebody_else_is_deleted_all_the_same():

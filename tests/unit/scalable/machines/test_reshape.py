@@ -9,29 +9,27 @@ import pytest
 
 from magnetar.base.errors import Busy, Conflict, InvalidRange, LimitExceeded, NotFound, TopicNotFound
 from magnetar.base.ids import Position, SegmentId, Term
+from magnetar.cluster.peers import Delete, Fence, ProvisionSegment, Seal, SeedDedup
+from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
 from magnetar.scalable.machines import reshape
 from magnetar.scalable.machines.effects import (
+    AskOwner,
     CallFenced,
     CallLost,
     CallOvertaken,
     CallRefused,
     ChildProvisioned,
     ChildSeeded,
-    DeleteSegment,
-    FenceParent,
     Finished,
     ListSubscriptions,
     ParentFenced,
     ParentSealed,
-    ProvisionChild,
     ReadRecord,
     RecordOvertaken,
     RecordRead,
     RecordWritten,
-    Seal,
-    SealParent,
-    SeedChild,
+    SealSummary,
     SegmentDeleted,
     StepDown,
     SubscriptionsListed,
@@ -43,7 +41,16 @@ from magnetar.scalable.record.record import Kind, Outcome, Record, created
 
 ROOT, LEFT, RIGHT = SegmentId(0), SegmentId(1), SegmentId(2)
 OP, TERM = "op-1", Term(1)
-SEAL = Seal(Ending(Position(7, 41), messages=42))
+SEAL = SealSummary(Ending(Position(7, 41), messages=42))
+
+
+def provision(record: Record, child: Child) -> AskOwner:
+    request = ProvisionSegment(op=OP, term=TERM, incarnation=record.incarnation, subs_gen=0, cursors=())
+    return AskOwner(child, request)
+
+
+def seal_root(record: Record, term: Term = TERM) -> AskOwner:
+    return AskOwner(record.layout.child(ROOT), Seal(op=OP, term=term))
 
 
 def a_record(segments: int = 1) -> Record:
@@ -85,7 +92,7 @@ def sealing() -> tuple[Reshape, Record]:
     return state, intended
 
 
-def committing(seal: Seal = SEAL) -> tuple[Reshape, Record, Record]:
+def committing(seal: SealSummary = SEAL) -> tuple[Reshape, Record, Record]:
     state, intended = sealing()
     state, effects = step(state, ParentSealed(OP, ROOT, seal))
     return state, intended, written(effects)
@@ -103,16 +110,16 @@ def test_the_whole_way_of_a_split():
     state, effects = step(state, RecordWritten(OP, 5))
     assert effects == (ListSubscriptions(OP, record.incarnation),)
     state, effects = step(state, SubscriptionsListed(OP, ()))
-    assert [(type(one), one.child.id, one.term) for one in effects] == [
-        (ProvisionChild, 1, TERM),
-        (ProvisionChild, 2, TERM),
+    assert [(type(one.request), one.segment.id, one.request.term) for one in effects] == [
+        (ProvisionSegment, 1, TERM),
+        (ProvisionSegment, 2, TERM),
     ]
     state, effects = step(state, ChildProvisioned(OP, LEFT, 0))
     assert effects == ()
     state, effects = step(state, ChildProvisioned(OP, RIGHT, 0))
     assert effects == (ReadRecord(OP),)
     state, effects = step(state, RecordRead(OP, intended, 5))
-    assert effects == (SealParent(OP, TERM, record.incarnation, ROOT),)
+    assert effects == (seal_root(record),)
     state, effects = step(state, ParentSealed(OP, ROOT, SEAL))
     committed = written(effects)
     assert committed.layout.segment(ROOT).ending == SEAL.ending
@@ -196,7 +203,7 @@ def test_a_subscription_made_after_the_seal_sends_the_commit_back_and_the_parent
     moved = intended.resubscribed()
     state, _ = step(state, RecordRead(OP, moved, 6))
     state, effects = step(state, SubscriptionsListed(OP, ()))
-    assert [one.subs_gen for one in effects] == [1, 1]
+    assert [one.request.subs_gen for one in effects] == [1, 1]
     state, _ = step(state, ChildProvisioned(OP, LEFT, 0))  # of the older list: counts for nothing
     state, effects = step(state, ChildProvisioned(OP, RIGHT, 1))
     assert effects == ()
@@ -223,17 +230,13 @@ def test_seal_answer_arriving_twice_changes_nothing():
 def test_a_call_with_unknown_outcome_is_repeated_as_it_was_h_a7(phase):
     state, intended = provisioning() if phase == "provisioning" else sealing()
     child = intended.intent.children[0]
-    call = (
-        ProvisionChild(OP, TERM, intended.incarnation, child, (), 0)
-        if phase == "provisioning"
-        else SealParent(OP, TERM, intended.incarnation, ROOT)
-    )
+    call = provision(intended, child) if phase == "provisioning" else seal_root(intended)
     assert step(state, CallLost(OP, call)) == (state, (call,))
 
 
 def test_a_higher_term_at_an_owner_ends_this_leadership_h_b3():
     state, intended = sealing()
-    state, effects = step(state, CallFenced(OP, SealParent(OP, TERM, intended.incarnation, ROOT)))
+    state, effects = step(state, CallFenced(OP, seal_root(intended)))
     assert state.phase is Phase.LOST
     assert [(type(one), one.term) for one in effects] == [(StepDown, TERM)]
 
@@ -242,7 +245,7 @@ def test_a_fenced_call_of_an_earlier_term_of_ours_does_not_end_this_one_h_b12():
     record = a_record().claimed()
     intended = written(asked(replace(record, term=TERM))[1])
     state, _ = reshape.resume(replace(intended, term=Term(3)), 7, term=Term(3), now_ms=9)
-    old = ProvisionChild(OP, TERM, record.incarnation, intended.intent.children[0], (), 0)
+    old = provision(record, intended.intent.children[0])
     assert step(state, CallFenced(OP, old)) == (state, ())
 
 
@@ -265,11 +268,11 @@ def test_crash_after_seal_is_finished_by_the_next_leader_h_a2():
     state, effects = reshape.resume(taken, 8, term=taken.term, now_ms=9)
     assert effects == (ListSubscriptions(OP, taken.incarnation),)
     state, effects = step(state, SubscriptionsListed(OP, ()))
-    assert {one.term for one in effects} == {taken.term}
+    assert {one.request.term for one in effects} == {taken.term}
     for child in (LEFT, RIGHT):
         state, _ = step(state, ChildProvisioned(OP, child, 0))
     state, effects = step(state, RecordRead(OP, taken, 8))
-    assert effects == (SealParent(OP, taken.term, taken.incarnation, ROOT),)
+    assert effects == (seal_root(taken, taken.term),)
     state, effects = step(state, ParentSealed(OP, ROOT, SEAL))
     assert written(effects).sealed_by(OP)
 
@@ -278,9 +281,9 @@ def test_children_learn_what_their_parents_knew_of_producers_before_the_commit_h
     state, _ = sealing()
     seal = replace(SEAL, dedup=b"marks", fence=3)
     state, effects = step(state, ParentSealed(OP, ROOT, seal))
-    assert [(type(one), one.child.id, one.seals) for one in effects] == [
-        (SeedChild, 1, ((ROOT, seal),)),
-        (SeedChild, 2, ((ROOT, seal),)),
+    assert [(type(one.request), one.segment.id, one.request.dedups, one.request.fence) for one in effects] == [
+        (SeedDedup, 1, (b"marks",), 3),
+        (SeedDedup, 2, (b"marks",), 3),
     ]
     state, _ = step(state, ChildSeeded(OP, LEFT))
     state, effects = step(state, ChildSeeded(OP, RIGHT))
@@ -296,7 +299,7 @@ def test_a_merge_commits_only_when_all_its_parents_are_sealed_h_a3():
     state, _ = step(state, SubscriptionsListed(OP, ()))
     state, _ = step(state, ChildProvisioned(OP, SegmentId(3), 0))
     state, effects = step(state, RecordRead(OP, intended, 5))
-    assert [one.segment for one in effects] == [0, 1, 2]
+    assert [one.segment.id for one in effects] == [0, 1, 2]
     for parent in (RIGHT, ROOT):
         state, effects = step(state, ParentSealed(OP, parent, SEAL))
         assert effects == ()
@@ -307,9 +310,10 @@ def test_a_merge_commits_only_when_all_its_parents_are_sealed_h_a3():
 def refused() -> tuple[Reshape, Record]:
     state, intended = provisioning()
     child = intended.intent.children[1]
-    call = ProvisionChild(OP, TERM, intended.incarnation, child, (), 0)
+    call = provision(intended, child)
     state, effects = step(state, CallRefused(OP, call, "no room"))
-    assert effects == (FenceParent(OP, TERM, intended.incarnation, ROOT),)
+    request = Fence(op=OP, term=TERM, incarnation=intended.incarnation)
+    assert effects == (AskOwner(intended.layout.child(ROOT), request),)
     return state, intended
 
 
@@ -321,7 +325,7 @@ def test_a_child_refused_for_good_takes_the_plan_back_after_fencing_the_parents_
     abandoned = written(effects)
     assert abandoned.intent.abandoned == "no room"
     state, effects = step(state, RecordWritten(OP, 6))
-    assert [(type(one), one.segment.id) for one in effects] == [(DeleteSegment, 1), (DeleteSegment, 2)]
+    assert [(type(one.request), one.segment.id) for one in effects] == [(Delete, 1), (Delete, 2)]
     state, _ = step(state, SegmentDeleted(OP, LEFT))
     state, _ = step(state, SegmentDeleted(OP, RIGHT))
     state, effects = step(state, RecordRead(OP, abandoned, 6))
@@ -360,7 +364,7 @@ def test_a_clear_whose_answer_was_lost_is_recognised():
 
 def test_deletion_beside_a_split_ends_the_split_h_h3():
     state, intended = sealing()
-    state, effects = step(state, CallOvertaken(OP, SealParent(OP, TERM, intended.incarnation, ROOT)))
+    state, effects = step(state, CallOvertaken(OP, seal_root(intended)))
     assert effects == (ReadRecord(OP),)
     state, (answer,) = step(state, RecordRead(OP, intended.deleting(), 9))
     assert answer.refusal.kind is TopicNotFound
@@ -368,7 +372,7 @@ def test_deletion_beside_a_split_ends_the_split_h_h3():
 
 def test_an_owner_that_read_a_newer_list_sends_the_plan_to_the_record():
     state, intended = provisioning()
-    call = ProvisionChild(OP, TERM, intended.incarnation, intended.intent.children[0], (), 0)
+    call = provision(intended, intended.intent.children[0])
     state, effects = step(state, CallOvertaken(OP, call))
     assert effects == (ReadRecord(OP),)
     state, effects = step(state, RecordRead(OP, intended.resubscribed(), 6))

@@ -12,14 +12,14 @@ from magnetar.scalable.machines.effects import (
     ParentSealed,
     RecordRead,
     RecordWritten,
-    Seal,
+    SealSummary,
     SubscriptionsListed,
 )
 from magnetar.scalable.machines.reshape import Phase, Request, step
 from magnetar.scalable.record.record import Kind, Record, created, plain
 
 OP = "op-1"
-SEAL = Seal(Ending(Position(7, 41), messages=42))
+SEAL = SealSummary(Ending(Position(7, 41), messages=42))
 
 
 def asked(record: Record, kind: Kind):
@@ -40,11 +40,11 @@ def test_a_migration_seals_every_plain_topic_and_gives_all_their_children_the_wh
     assert intended.intent.parents == (0, 1)
     state, _ = step(state, RecordWritten(OP, 5))
     state, effects = step(state, SubscriptionsListed(OP, ()))
-    assert [call.child.id for call in effects] == [2, 3]
+    assert [call.segment.id for call in effects] == [2, 3]
     for child in (SegmentId(2), SegmentId(3)):
         state, _ = step(state, ChildProvisioned(OP, child, 0))
     state, effects = step(state, RecordRead(OP, intended, 5))
-    assert [call.segment for call in effects] == [0, 1]
+    assert [call.segment.id for call in effects] == [0, 1]
     state, effects = step(state, ParentSealed(OP, SegmentId(0), SEAL))
     assert effects == (), "one of two is sealed"
     state, effects = step(state, ParentSealed(OP, SegmentId(1), SEAL))

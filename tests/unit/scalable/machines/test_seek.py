@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from magnetar.base.errors import Busy, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
-from magnetar.base.ids import Position, SegmentId
+from magnetar.base.ids import AFTER_ALL, Position, SegmentId
+from magnetar.cluster.peers import ResetCursor
 from magnetar.scalable.machines import seek
 from magnetar.scalable.machines.effects import (
+    AskOwner,
     CallLost,
     CallOvertaken,
     CallRefused,
@@ -20,14 +22,13 @@ from magnetar.scalable.machines.effects import (
     ReadRecord,
     ReadSubscription,
     RecordRead,
-    ResetCursor,
     SubscriptionOvertaken,
     SubscriptionRead,
     SubscriptionWritten,
     WriteSubscription,
 )
 from magnetar.scalable.machines.seek import Phase, Seeking, begin, step
-from magnetar.scalable.machines.seek_target import END, Seek, SegmentTarget, Target, Where, at_places
+from magnetar.scalable.machines.seek_target import Seek, Target, Where, at_places
 from magnetar.scalable.record.record import Record, created
 from magnetar.scalable.record.subscription import Hold, Plan, Subscription, SubscriptionState, Type
 
@@ -52,7 +53,7 @@ class World:
 
     one: Subscription = field(default_factory=a_subscription)
     version: int = 0
-    cursors: tuple[tuple[int, SegmentTarget | None, int], ...] = (
+    cursors: tuple[tuple[int, Position | None, int], ...] = (
         (0, None, 0),
         (1, None, 0),
         (2, None, 0),
@@ -81,16 +82,16 @@ def carried_out(world: World, effect: Effect) -> tuple[World, Event]:
                 return world, SubscriptionOvertaken(effect.op)
             written = replace(world, one=effect.subscription, version=world.version + 1)
             return written, SubscriptionWritten(effect.op, written.version)
-        case ResetCursor():
-            if world.one.seek is None or world.one.seeks != effect.seeks:
+        case AskOwner(request=ResetCursor() as request):
+            if world.one.seek is None or world.one.seeks != request.seeks:
                 return world, CallOvertaken(effect.op, effect)
             id = effect.segment.id
             before = world.cursors[id]
-            if before[2] != effect.seeks:
-                moved = (id, effect.stop, effect.seeks)
+            if before[2] != request.seeks:
+                moved = (id, request.position, request.seeks)
                 cursors = tuple(moved if one[0] == id else one for one in world.cursors)
                 world = replace(world, cursors=cursors, moves=world.moves + 1)
-            return world, CursorReset(effect.op, id, id == 0 and effect.stop == END)
+            return world, CursorReset(effect.op, id, id == 0 and request.position == AFTER_ALL)
     raise AssertionError(effect)
 
 
@@ -123,7 +124,7 @@ def after(world: World) -> list[World]:
         rest = replace(world, ghosts=world.ghosts[:number] + world.ghosts[number + 1 :])
         found.append(carried_out(rest, effect)[0])
     if world.crashes:
-        late = tuple(effect for effect in world.effects if isinstance(effect, ResetCursor))
+        late = tuple(effect for effect in world.effects if isinstance(effect, AskOwner))
         found.append(begun(replace(world, crashes=world.crashes - 1, effects=(), ghosts=late)))
     return found
 
@@ -138,7 +139,7 @@ def test_in_every_interleaving_each_cursor_is_moved_once_and_the_seek_is_over() 
             assert world.answer.refusal is None
             assert world.one.seek is None
             assert (world.one.seeks, world.one.sought, world.one.latched) == (1, OP, (0,))
-            assert [(stop, seeks) for _, stop, seeks in world.cursors] == [(END, 1)] * 3
+            assert [(stop, seeks) for _, stop, seeks in world.cursors] == [(AFTER_ALL, 1)] * 3
             assert world.moves == 3
             for effect in world.ghosts:
                 assert carried_out(world, effect)[0] == world, "a late call takes nothing back"
@@ -166,8 +167,8 @@ def test_the_target_is_written_with_the_end_of_all_latches_before_any_cursor_is_
     state, effects = step(state, SubscriptionWritten(OP, 6))
     assert effects == (ReadRecord(OP),)
     state, effects = step(state, RecordRead(OP, RECORD, 2))
-    assert [(one.segment.id, one.seeks, one.stop) for one in effects if isinstance(one, ResetCursor)] == [
-        (id, 5, END) for id in range(3)
+    assert [(one.segment.id, one.request.seeks, one.request.position) for one in effects] == [
+        (id, 5, AFTER_ALL) for id in range(3)
     ]
 
 
@@ -228,7 +229,7 @@ def test_what_others_wrote_into_the_record_meanwhile_stays() -> None:
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))
     for effect in effects:
-        assert isinstance(effect, ResetCursor)
+        assert isinstance(effect, AskOwner)
         state, _ = step(state, CursorReset(OP, effect.segment.id, False))
     now = a_subscription(seeks=1, seek=Seek(OP, LATEST), latched=(), unknown="theirs")
     state, effects = step(state, SubscriptionRead(OP, now, 8))
@@ -242,7 +243,7 @@ def test_it_is_not_over_while_somebody_has_a_segment_whose_past_was_moved_back()
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))
     for effect in effects:
-        assert isinstance(effect, ResetCursor)
+        assert isinstance(effect, AskOwner)
         state, _ = step(state, CursorReset(OP, effect.segment.id, False))
     held = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
     child, parent = Hold(SegmentId(1), "c", ""), Hold(SegmentId(0), "c", "c")

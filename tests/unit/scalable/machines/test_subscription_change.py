@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import AlreadyExists, Busy, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
+from magnetar.cluster.peers import PlaceCursor, RemoveCursor
 from magnetar.scalable.machines import subscription_change
 from magnetar.scalable.machines.effects import (
     ABSENT,
@@ -16,14 +17,11 @@ from magnetar.scalable.machines.effects import (
     CursorPlaced,
     CursorRemoved,
     Finished,
-    Place,
-    PlaceCursor,
     ReadRecord,
     ReadSubscription,
     RecordOvertaken,
     RecordRead,
     RecordWritten,
-    RemoveCursor,
     RemoveSubscription,
     SubscriptionOvertaken,
     SubscriptionRead,
@@ -72,8 +70,8 @@ def test_the_record_comes_first_then_the_generation_then_cursors_then_the_answer
     state, effects = step(state, SubscriptionWritten(OP, 0))
     assert effects == (ReadRecord(OP),)
     state, effects = placing()
-    assert [(one.segment.id, one.place) for one in effects] == [(id, Place.BEGIN) for id in range(5)]
-    assert all(isinstance(one, PlaceCursor) and one.life == 7 for one in effects)
+    assert [(one.segment.id, one.request.at_end) for one in effects] == [(id, False) for id in range(5)]
+    assert all(isinstance(one.request, PlaceCursor) and one.request.subscription.life == 7 for one in effects)
     for id in range(4):
         state, effects = step(state, CursorPlaced(OP, SegmentId(id)))
         assert effects == ()
@@ -93,7 +91,7 @@ def test_a_child_that_is_not_made_yet_gets_its_cursor_from_the_reshape():
 
 def test_latest_means_done_on_sealed_the_end_of_active_and_the_start_of_children_h_d4():
     state, effects = placing(Start.LATEST)
-    assert [one.place for one in effects] == [Place.END, Place.END, Place.END, Place.BEGIN, Place.BEGIN]
+    assert [one.request.at_end for one in effects] == [True, True, True, False, False]
     for call in effects:
         state, after = step(state, CursorPlaced(OP, call.segment.id))
     assert after[0].subscription.latched == (0,)
@@ -168,7 +166,7 @@ def test_removing_marks_raises_removes_cursors_and_then_the_record_h_d2():
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, _ = step(state, RecordRead(OP, record, 3))
     state, effects = step(state, RecordWritten(OP, 4))
-    assert {type(one) for one in effects} == {RemoveCursor}
+    assert {type(one.request) for one in effects} == {RemoveCursor}
     for call in effects:
         state, after = step(state, CursorRemoved(OP, call.segment.id))
     assert after == (RemoveSubscription(OP, 6, S),)
