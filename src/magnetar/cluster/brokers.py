@@ -32,15 +32,15 @@ class Brokers:
         if self._kept is not None:
             return self._kept
         heard = self._heard
-        found: dict[str, Broker] = {}
+        brokers: dict[str, Broker] = {}
         async for broker_id, node in self._store.scan(paths.BROKERS):
             try:
-                found[broker_id] = member_of(broker_id, node.value)
+                brokers[broker_id] = member_of(broker_id, node.value)
             except (msgspec.MsgspecError, ValueError) as error:
                 log.warning("broker_registration_invalid", broker=broker_id, error=str(error))
         if heard == self._heard:
-            self._kept = found
-        return found
+            self._kept = brokers
+        return brokers
 
     def close(self) -> None:
         for stop in self._stops:

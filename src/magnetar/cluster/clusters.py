@@ -44,10 +44,10 @@ class Clusters:
         return await self._cache.get(paths.cluster(name)) is not None
 
     async def get(self, name: str) -> ClusterData:
-        found = await self._cache.get(paths.cluster(name))
-        if found is None:
+        cluster = await self._cache.get(paths.cluster(name))
+        if cluster is None:
             raise NotFound("Cluster does not exist", cluster=name)
-        return found
+        return cluster
 
     async def create(self, name: str, data: ClusterData) -> None:
         try:

@@ -154,11 +154,11 @@ class LockOwnership:
 
     async def _find(self, namespace: NamespaceName, bundle: Bundle, authoritative: bool) -> Broker | Candidate:
         path = paths.ownership(namespace, str(bundle))
-        found = await self._owners.get(path)
-        if found is not None and found.id != self.me.id:
-            return found
+        owner = await self._owners.get(path)
+        if owner is not None and owner.id != self.me.id:
+            return owner
         # A record that names us and is not held: an answer was lost, or it is left from an earlier life. It is ours.
-        if found is None and not authoritative:
+        if owner is None and not authoritative:
             live = await self._live.live()
             chosen = choose(path, live)
             if chosen is None:
@@ -171,8 +171,8 @@ class LockOwnership:
         held = self._held.get(path)
         if held is not None:
             return await self._locks.confirm(held.lock) and path not in self._releasing
-        found = await self._owners.get(path)
-        if found is None or found.id != self.me.id:
+        owner = await self._owners.get(path)
+        if owner is None or owner.id != self.me.id:
             return False
         return (await self._take(namespace, bundle, path)).id == self.me.id
 
@@ -192,9 +192,9 @@ class LockOwnership:
                     lock = await self._locks.acquire(path, owner_value(self.me), self._lock_lost)
                 except Conflict:
                     node = await self._store.fresh(path)
-                    found = None if node is None else owner_of(node.value)
-                    if found is not None and found.id != self.me.id:
-                        return found
+                    owner = None if node is None else owner_of(node.value)
+                    if owner is not None and owner.id != self.me.id:
+                        return owner
                     continue
                 self._held[path] = HeldBundle(namespace, bundle, lock)
                 log.info("bundle_acquired", bundle=path)

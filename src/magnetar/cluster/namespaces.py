@@ -46,14 +46,14 @@ class Namespaces:
 
     async def policies(self, namespace: NamespaceName) -> Policies | None:
         """The policies, from the cache if possible. None: the namespace does not exist or is being deleted."""
-        found = await self._cache.get(paths.policies(namespace))
-        return None if found is None or found.deleted else found
+        policies = await self._cache.get(paths.policies(namespace))
+        return None if policies is None or policies.deleted else policies
 
     async def get(self, namespace: NamespaceName) -> Policies:
-        found = await self.policies(namespace)
-        if found is None:
+        policies = await self.policies(namespace)
+        if policies is None:
             raise NotFound("Namespace does not exist", namespace=str(namespace))
-        return found
+        return policies
 
     async def names(self, tenant: str) -> list[str]:
         """`tenant/namespace` of each, sorted."""
@@ -65,26 +65,26 @@ class Namespaces:
         check_new(str(namespace))
         check_size(str(namespace), "namespace")
         tenant = await self._tenants.get(namespace.tenant)
-        given = policies or Policies()
-        clusters = given.replication_clusters or [self._settings.text("clusterName")]
+        requested = policies or Policies()
+        clusters = requested.replication_clusters or [self._settings.text("clusterName")]
         for cluster in clusters:
             if cluster not in (tenant.allowedClusters or []):
                 raise NotAuthorized(
                     f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{namespace.tenant}]"
                 )
-        _check_buckets(given.buckets)
+        _check_buckets(requested.buckets)
         default = self._settings.number("defaultNumberOfNamespaceBundles")
-        made = msgspec.structs.replace(
-            given, replication_clusters=clusters, bundles=bundles.wanted(given.bundles, default), deleted=False
+        created = msgspec.structs.replace(
+            requested, replication_clusters=clusters, bundles=bundles.wanted(requested.bundles, default), deleted=False
         )
         await self._check_count(namespace)
         try:
-            await self._cache.create(paths.policies(namespace), made)
+            await self._cache.create(paths.policies(namespace), created)
         except BadVersion:
             if not await self.exists(namespace):
                 raise Conflict("Namespace is being deleted: delete it again to finish the deletion") from None
             raise AlreadyExists("Namespace already exists", namespace=str(namespace)) from None
-        return made
+        return created
 
     async def update(self, namespace: NamespaceName, change: Callable[[Policies], Policies]) -> Policies:
         """`change` may run more than once. Refused: another number of topic buckets."""
@@ -105,19 +105,19 @@ class Namespaces:
 
     async def delete(self, namespace: NamespaceName, *, force: bool = False, remove: Remove | None = None) -> None:
         """Conflict: it has topics and `force` is not set. `remove` deletes one topic with all it holds, for `force`."""
-        found = await self._cache.get(paths.policies(namespace))
-        if found is None:
+        policies = await self._cache.get(paths.policies(namespace))
+        if policies is None:
             raise NotFound(f"Namespace {namespace} does not exist.")
         if force:
             self.check_force()
             await self._mark(namespace, deleted=False)  # one that stopped half way: its topics must open to go
             if remove is not None:
-                async for name in self._topics(namespace, found):
+                async for name in self._topics(namespace, policies):
                     await remove(name)
-        elif not await self._is_empty(namespace, found):
+        elif not await self._is_empty(namespace, policies):
             raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
         await self._mark(namespace, deleted=True)
-        if not await self._is_empty(namespace, found, partitioned=not force):
+        if not await self._is_empty(namespace, policies, partitioned=not force):
             await self._mark(namespace, deleted=False)  # made while we looked: it is not ours to lose
             raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
         for path in (

@@ -136,14 +136,14 @@ class SoleOwnership:
 
 def advertised(text: str) -> dict[str, Urls]:
     """`advertisedListeners`: comma-separated `name:pulsar://host:port`, each name once per scheme."""
-    found: dict[str, Urls] = {}
+    listeners: dict[str, Urls] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, colon, url = item.partition(":")
         scheme = url.partition("://")[0]
         fields = {"pulsar": "broker", "pulsar+ssl": "broker_tls", "http": "http", "https": "https"}
         if not colon or not name.strip() or scheme not in fields or not url.partition("://")[2]:
             raise Misuse("advertisedListeners must be name:pulsar://host:port, separated by commas", found=item)
-        before = found.get(name.strip(), Urls())
-        known = {"broker": before.broker, "broker_tls": before.broker_tls, "http": before.http, "https": before.https}
-        found[name.strip()] = Urls(**{**known, fields[scheme]: url})
-    return found
+        before = listeners.get(name.strip(), Urls())
+        urls = {"broker": before.broker, "broker_tls": before.broker_tls, "http": before.http, "https": before.https}
+        listeners[name.strip()] = Urls(**{**urls, fields[scheme]: url})
+    return listeners

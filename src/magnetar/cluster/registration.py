@@ -58,11 +58,11 @@ def owner_value(broker: Broker) -> bytes:
 
 def owner_of(value: bytes) -> Broker:
     """Raises msgspec's errors for bytes that are not an owner record."""
-    found = msgspec.json.decode(value, type=OwnerRecord)
-    urls = Urls(found.nativeUrl or "", found.nativeUrlTls or "", found.httpUrl or "", found.httpUrlTls or "")
+    record = msgspec.json.decode(value, type=OwnerRecord)
+    urls = Urls(record.nativeUrl or "", record.nativeUrlTls or "", record.httpUrl or "", record.httpUrlTls or "")
     # A broker before Pulsar 3 does not say its id: host and port of its web address are what it is made of.
-    broker_id = found.brokerId or (urls.http or urls.https).partition("://")[2]
-    return Broker(broker_id, urls, _urls(found.advertisedListeners))
+    broker_id = record.brokerId or (urls.http or urls.https).partition("://")[2]
+    return Broker(broker_id, urls, _urls(record.advertisedListeners))
 
 
 def member_value(broker: Broker) -> bytes:
@@ -81,14 +81,14 @@ def member_value(broker: Broker) -> bytes:
 
 def member_of(broker_id: str, value: bytes) -> Broker:
     """The broker that is registered with this id."""
-    found = msgspec.json.decode(value, type=BrokerRegistration)
+    registration = msgspec.json.decode(value, type=BrokerRegistration)
     urls = Urls(
-        found.pulsarServiceUrl or "",
-        found.pulsarServiceUrlTls or "",
-        found.webServiceUrl or "",
-        found.webServiceUrlTls or "",
+        registration.pulsarServiceUrl or "",
+        registration.pulsarServiceUrlTls or "",
+        registration.webServiceUrl or "",
+        registration.webServiceUrlTls or "",
     )
-    return Broker(broker_id, urls, _urls(found.advertisedListeners))
+    return Broker(broker_id, urls, _urls(registration.advertisedListeners))
 
 
 def _listeners(broker: Broker) -> dict[str, Listener]:

@@ -34,10 +34,10 @@ class Tenants:
         return await self._cache.get(paths.tenant(name))
 
     async def get(self, name: str) -> TenantInfo:
-        found = await self.find(name)
-        if found is None:
+        tenant = await self.find(name)
+        if tenant is None:
             raise NotFound("Tenant does not exist", tenant=name)
-        return found
+        return tenant
 
     async def create(self, name: str, info: TenantInfo | None) -> None:
         try:

@@ -37,12 +37,12 @@ class TopicPolicies:
     async def names(self, namespace: NamespaceName) -> frozenset[TopicName]:
         """The topics of a namespace that may have policies."""
         root = paths.namespace_topic_policies(namespace)
-        found = [
+        names = [
             topic_name(f"{domain}://{namespace}/{decode(child)}")
             for domain in (Domain.PERSISTENT, Domain.TOPIC)
             for child in await self._store.children(f"{root}/{domain}")
         ]
-        return frozenset(found)
+        return frozenset(names)
 
     async def set(self, name: TopicName, field: str, value: Any) -> None:
         """None removes the field."""
@@ -80,7 +80,7 @@ def whole(name: TopicName) -> TopicName:
 
 
 def _decode(value: bytes) -> Document:
-    found = msgspec.json.decode(value)
-    if not isinstance(found, dict):
+    policies = msgspec.json.decode(value)
+    if not isinstance(policies, dict):
         raise Corrupt("the policies of a topic must be a JSON object")
-    return found
+    return policies

@@ -114,9 +114,9 @@ class Catalogue:
         not exist, and a producer could not create it either."""
         if name.is_partition:
             return 0
-        found = await self._partitioned.get(name)
-        if found is not None:
-            return found.partitions
+        topic = await self._partitioned.get(name)
+        if topic is not None:
+            return topic.partitions
         if await self.exists(name):
             return 0
         if not create:
@@ -149,32 +149,32 @@ class Catalogue:
         if await self._partitioned.get(name) is not None or await self.exists(name):
             raise AlreadyExists("This topic already exists", topic=str(name))
         await self._check_room(name.namespace, partitions)
-        made = PartitionedTopic(partitions, properties=dict(properties) if properties else None)
-        await self._partitioned.create(name, made)
+        topic = PartitionedTopic(partitions, properties=dict(properties) if properties else None)
+        await self._partitioned.create(name, topic)
         await self.create_missing_partitions(name)
 
     async def grow(self, name: TopicName, partitions: int) -> None:
         """Increases the number of partitions; the current number is accepted and changes nothing."""
         self._check_count(partitions)
-        found = await self.partitioned(name)
-        if found is None:
+        topic = await self.partitioned(name)
+        if topic is None:
             raise Conflict(f"Topic {name} is not the partitioned topic.")
-        await self._check_room(name.namespace, partitions - found.partitions)
+        await self._check_room(name.namespace, partitions - topic.partitions)
         await self._partitioned.grow(name, partitions)
         await self.create_missing_partitions(name)
 
     async def create_missing_partitions(self, name: TopicName) -> None:
         """Creates the missing partition records, which completes an interrupted creation."""
-        found = await self.partitioned(name)
-        if found is None:
+        topic = await self.partitioned(name)
+        if topic is None:
             raise NotFound(f"Topic {name} does not exist")
         if name.domain is Domain.PERSISTENT:
-            await self._make((name.partition(index) for index in range(found.partitions)), None, fresh=False)
+            await self._make((name.partition(index) for index in range(topic.partitions)), None, fresh=False)
 
     async def forget_partitioned(self, name: TopicName) -> None:
         """Deletes the record only; the caller deletes the partitions first."""
-        found = await self.partitioned(name)
-        if found is None:
+        topic = await self.partitioned(name)
+        if topic is None:
             if await self.exists(name):
                 raise Conflict(
                     f"{name} is a non-partitioned topic. "
@@ -244,8 +244,8 @@ class Catalogue:
             if event.change in (Change.CREATED, Change.DELETED) and (name := _topic_at(event.path)) is not None:
                 heard(event.change is Change.CREATED, name)
 
-        def session(said: Session) -> None:
-            if said in (Session.RECONNECTED, Session.REESTABLISHED) and missed is not None:
+        def session(state: Session) -> None:
+            if state in (Session.RECONNECTED, Session.REESTABLISHED) and missed is not None:
                 missed()
 
         stops = [
@@ -269,10 +269,10 @@ class Catalogue:
     # Inside
 
     async def _policies(self, namespace: NamespaceName, *, words: str = "Namespace not found") -> Policies:
-        found = await self._namespaces.policies(namespace)
-        if found is None:
+        policies = await self._namespaces.policies(namespace)
+        if policies is None:
             raise TopicNotFound(words, namespace=str(namespace))
-        return found
+        return policies
 
     async def _decide(self, name: TopicName) -> CreateTopic | RefuseTopic:
         policies = await self._namespaces.policies(name.namespace)

@@ -51,9 +51,9 @@ from magnetar.scalable.machines.reshape import Request
 from magnetar.scalable.machines.seek_target import Target
 from magnetar.scalable.machines.sessions import Session
 from magnetar.scalable.machines.subscription_change import SubscriptionChange
-from magnetar.scalable.record import codec, record
+from magnetar.scalable.record import codec
 from magnetar.scalable.record.leader import decode_leader
-from magnetar.scalable.record.record import Kind, Lifecycle, Record
+from magnetar.scalable.record.record import Kind, Lifecycle, Record, created
 from magnetar.scalable.record.store import RecordStore
 from magnetar.scalable.record.subscription import Start, Subscription, Type
 from magnetar.scalable.watch.views import Brokers, Heard, TopicView, Views
@@ -133,17 +133,17 @@ class ScalableTopics:
 
     async def read(self, name: TopicName) -> Record | None:
         """As it is now; None where there is none, or where it is being deleted."""
-        found, _ = await self.records.fresh(name)
-        return found if found is not None and found.is_live else None
+        record, _ = await self.records.fresh(name)
+        return record if record is not None and record.is_live else None
 
     async def names(self, namespace: str) -> list[TopicName]:
         """The scalable topics of `tenant/namespace`, by name; tombstones and plain topics are none."""
-        found = []
+        names = []
         async for part, node in self.records.store.scan(f"{paths.SCALABLE_TOPICS}/{namespace}"):
             name = paths.scalable_of(f"{paths.SCALABLE_TOPICS}/{namespace}/{part}")
-            if name is not None and (one := codec.decode(node.value)).is_live and not one.is_plain:
-                found.append(name)
-        return found
+            if name is not None and (record := codec.decode(node.value)).is_live and not record.is_plain:
+                names.append(name)
+        return names
 
     async def create(
         self,
@@ -157,34 +157,34 @@ class ScalableTopics:
         await self._brokers.place(name)  # TopicNotFound: no such namespace
         check_new_topic(name)
         now_ms, budget = self._runtime.wall(), self._settings.number("scalableTopicEntryBucketBudget")
-        buckets, given = shared_out(budget, segments, routing), list((properties or {}).items())
+        buckets, pairs = shared_out(budget, segments, routing), list((properties or {}).items())
         while True:
             before, version = await self.records.fresh(name)
-            made = record.created(before, segments, now_ms=now_ms, properties=given, routing=routing, buckets=buckets)
+            new = created(before, segments, now_ms=now_ms, properties=pairs, routing=routing, buckets=buckets)
             try:
-                await self.records.put(name, made, version)
+                await self.records.put(name, new, version)
                 break
             except BadVersion:
                 continue  # another writer was faster: read its record
-        self._runtime.mark("scalable.created", topic=str(name), incarnation=made.incarnation)
-        await self._owners.ensure(name, list(made.everything()), incarnation=made.incarnation)
-        return made
+        self._runtime.mark("scalable.created", topic=str(name), incarnation=new.incarnation)
+        await self._owners.ensure(name, list(new.everything()), incarnation=new.incarnation)
+        return new
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Everything of it. Conflict: clients use it, and not `force`. TopicNotFound."""
-        found = await self._found(name)
+        record = await self._found(name)
         if not force:
-            for segment in found.layout.segments:
+            for segment in record.layout.segments:
                 self._in_use(segment.topic(name))
-        op = f"delete-{found.incarnation}"
+        op = f"delete-{record.incarnation}"
         operation = self._operations.begin(name, op, "DELETE", self._runtime.wall())
         await self._operate(name, operation, lambda term: term.delete(op, operation))
 
     async def pin(self, name: TopicName, routing: Routing) -> Routing:
         """How the keys of the topic are hashed from now on: the first who asks decides (H-E12)."""
-        found = await self.records.change(name, lambda one: one.pinned(routing) if one.routing is None else one)
-        assert found.routing is not None
-        return found.routing
+        pinned = await self.records.change(name, lambda one: one.pinned(routing) if one.routing is None else one)
+        assert pinned.routing is not None
+        return pinned.routing
 
     async def hold(self, name: TopicName, *, before: str, after: str) -> Record:
         """The name of the exclusive producer in the record, if it is still `before` (H-E11); the record as it is."""
@@ -272,10 +272,10 @@ class ScalableTopics:
         return True
 
     async def _elsewhere(self, name: TopicName, operation: Operation) -> bool:
-        found, _ = await self.records.fresh(name)
-        if found is not None and found.is_live and found.intent is not None and found.intent.op == operation.op:
+        record, _ = await self.records.fresh(name)
+        if record is not None and record.is_live and record.intent is not None and record.intent.op == operation.op:
             return False
-        if found is None or found.lifecycle is Lifecycle.GONE or found.sealed_by(operation.op):
+        if record is None or record.lifecycle is Lifecycle.GONE or record.sealed_by(operation.op):
             operation.ended("DONE", self._runtime.wall())
             return True
         if operation.kind == "SEEK":  # it is in the record of its subscription: the present leader finishes it
@@ -290,17 +290,17 @@ class ScalableTopics:
         await self._subscribe(name, subscription, kind, Start.EARLIEST if earliest else Start.LATEST)
 
     async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:
-        known = {one.name for one in await self.subscriptions(name)}
+        existing = {one.name for one in await self.subscriptions(name)}
         limit = min(await self._brokers.subscriptions_max(name) or SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX)
-        if subscription not in known and len(known) >= limit:
+        if subscription not in existing and len(existing) >= limit:
             raise LimitExceeded(f"the topic has its maximum of {limit} subscriptions", topic=str(name))
         await self._work(name, subscription_change.create(self._op("subscribe"), subscription, type=kind, start=start))
 
     async def unsubscribe(self, name: TopicName, subscription: str) -> None:
         """Everywhere. SubscriptionNotFound where the topic has none of this name."""
-        found = await self._found(name)
-        one, _ = await self.records.subscription(name, subscription)
-        if one is None or one.incarnation != found.incarnation:
+        record = await self._found(name)
+        stored, _ = await self.records.subscription(name, subscription)
+        if stored is None or stored.incarnation != record.incarnation:
             raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
         await self._work(name, subscription_change.delete(self._op("unsubscribe"), subscription))
 
@@ -313,8 +313,8 @@ class ScalableTopics:
         )
 
     async def subscriptions(self, name: TopicName) -> list[Subscription]:
-        found = await self._found(name)
-        return [one for one, _ in await self.records.subscriptions(name, found.incarnation)]
+        record = await self._found(name)
+        return [one for one, _ in await self.records.subscriptions(name, record.incarnation)]
 
     async def _work(self, name: TopicName, begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
         await work(self._runtime, self._owner, self.records, self._owners, name, begun)
@@ -354,8 +354,8 @@ class ScalableTopics:
 
     def sessions(self, name: TopicName, subscription: str) -> Mapping[str, Session] | None:
         """The consumers of a stream subscription by name, while this broker leads the topic."""
-        found = self._streams.coordinator(name, subscription)
-        return None if found is None else found.expected
+        coordinator = self._streams.coordinator(name, subscription)
+        return None if coordinator is None else coordinator.expected
 
     async def leader(self, name: TopicName) -> Broker | None:
         """The broker that holds the lock, as the store says now."""
@@ -367,8 +367,8 @@ class ScalableTopics:
         return self._views.watch(name, heard)
 
     async def view(self, name: TopicName) -> TopicView | None:
-        found = await self.read(name)
-        return None if found is None else await self._views.view(name, found)
+        record = await self.read(name)
+        return None if record is None else await self._views.view(name, record)
 
     def poke(self, name: TopicName) -> None:
         """The topic has an unfinished operation: lead it, if no broker does (H-B5). Switched off: it waits."""
@@ -378,12 +378,12 @@ class ScalableTopics:
     def controller(self, name: TopicName) -> Controller:
         if name.domain is not Domain.TOPIC:
             raise TopicNotFound(f"{name} is not a scalable topic")
-        found = self._controllers.get(name.canonical)
-        if found is None:
+        controller = self._controllers.get(name.canonical)
+        if controller is None:
             if self._owner.closed:
                 raise NotReady("the broker is stopping: try again")
-            found = self._controllers[name.canonical] = Controller(name, self._around, self._retire)
-        return found
+            controller = self._controllers[name.canonical] = Controller(name, self._around, self._retire)
+        return controller
 
     def _retire(self, controller: Controller) -> None:
         if self._controllers.get(controller.name.canonical) is controller and not self._owner.closed:
@@ -393,9 +393,9 @@ class ScalableTopics:
     # Inside
 
     async def _found(self, name: TopicName) -> Record:
-        if (found := await self.read(name)) is None:
+        if (record := await self.read(name)) is None:
             raise TopicNotFound(f"Scalable topic not found: {name}")
-        return found
+        return record
 
     def _op(self, verb: str) -> str:
         return f"{verb}-{self._runtime.rng('operations').getrandbits(64):016x}"

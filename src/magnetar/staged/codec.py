@@ -42,10 +42,10 @@ def digest(topic: str, name: str) -> str:
 
 
 def stage_id(text: str) -> StageId:
-    found = _ID.fullmatch(text)
-    if found is None:
+    match = _ID.fullmatch(text)
+    if match is None:
         raise InvalidName("expected a stage id, as the broker returned it when the stage was begun", stage=text[:64])
-    return StageId(found[1], found[2], int(found[3]))
+    return StageId(match[1], match[2], int(match[3]))
 
 
 def stage_topic(target: TopicName, id: StageId) -> TopicName:
@@ -55,8 +55,8 @@ def stage_topic(target: TopicName, id: StageId) -> TopicName:
 
 def stage_of(name: TopicName) -> StageId | None:
     """The stage whose topic this is; None: something else that is called so."""
-    found = _ID.fullmatch(name.local_name.removeprefix(STAGE_PREFIX))
-    return None if found is None else StageId(found[1], found[2], int(found[3]))
+    match = _ID.fullmatch(name.local_name.removeprefix(STAGE_PREFIX))
+    return None if match is None else StageId(match[1], match[2], int(match[3]))
 
 
 def producer(sink: Sink, lane: int) -> str:
@@ -83,18 +83,18 @@ def decode(data: bytes) -> Sink:
                 f"a newer Magnetar wrote the record of this sink (v{version}): use that version, or delete the sink"
             )
         extra = tuple((key, body[key]) for key in sorted(body.keys() - _FIELDS))
-        known = {key: value for key, value in body.items() if key in _FIELDS}
-        found = msgspec.convert(known, Sink)
+        fields = {key: value for key, value in body.items() if key in _FIELDS}
+        sink = msgspec.convert(fields, Sink)
     except msgspec.MsgspecError as error:
         raise Corrupt(f"the record of a sink cannot be read: {error}") from None
-    _check(found)
-    return msgspec.structs.replace(found, extra=extra)
+    _check(sink)
+    return msgspec.structs.replace(sink, extra=extra)
 
 
 def _check(sink: Sink) -> None:
     numbers = [one.number for one in sink.stages] + [one.number for one in sink.chosen] + list(sink.dropped)
     if len(set(numbers)) != len(numbers) or any(not 0 <= number < sink.issued for number in numbers):
         raise Corrupt("a sink lists a stage twice, or a stage that it never issued", sink=sink.name)
-    for one in sink.chosen:
-        if not 0 <= one.lane < len(sink.lanes) or one.first + one.messages > sink.lanes[one.lane]:
+    for chosen in sink.chosen:
+        if not 0 <= chosen.lane < len(sink.lanes) or chosen.first + chosen.messages > sink.lanes[chosen.lane]:
             raise Corrupt("a committed stage has a lane or sequence ids that were never allocated", sink=sink.name)

@@ -99,19 +99,19 @@ def begin(
             sink=sink.name,
         )
     warning, sink = _seen(sink, run)
-    made = Stage(sink.issued, batch, now_ms + lease_ms)
-    after = _put(sink, now_ms, issued=sink.issued + 1, stages=(*sink.stages, made))
-    return after, StageBegun(made.number, warning)
+    stage = Stage(sink.issued, batch, now_ms + lease_ms)
+    after = _put(sink, now_ms, issued=sink.issued + 1, stages=(*sink.stages, stage))
+    return after, StageBegun(stage.number, warning)
 
 
 def seal(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
     """Closes the topic of a stage with this many messages. StageNotFound: the stage was dropped."""
     if any(one.number == number for one in sink.chosen):
         return sink  # a late repetition
-    found = _stage(sink, number)
-    if found.sealed:
+    stage = _stage(sink, number)
+    if stage.sealed:
         return sink
-    return _put(sink, now_ms, stages=_with(sink.stages, msgspec.structs.replace(found, sealed=True, messages=messages)))
+    return _put(sink, now_ms, stages=_with(sink.stages, msgspec.structs.replace(stage, sealed=True, messages=messages)))
 
 
 def renew(sink: Sink, number: int, *, now_ms: int, lease_ms: int) -> Sink:
@@ -138,18 +138,18 @@ def commit(
     if batch <= sink.last:
         mine = batch == sink.last and named == sink.committed
         return sink, AlreadyCommitted("" if mine or not named else _others(sink, batch))
-    found = [_stage(sink, number) for number in named]
-    for one in found:
-        if not one.sealed or one.batch != batch:
-            why = "is not sealed" if not one.sealed else f"belongs to batch {one.batch}"
-            raise Refused(f"stage {one.number} {why}: nothing was committed, write the batch again", batch=batch)
+    stages = [_stage(sink, number) for number in named]
+    for stage in stages:
+        if not stage.sealed or stage.batch != batch:
+            why = "is not sealed" if not stage.sealed else f"belongs to batch {stage.batch}"
+            raise Refused(f"stage {stage.number} {why}: nothing was committed, write the batch again", batch=batch)
     if len({one.batch for one in sink.chosen}) >= BATCHES_PUBLISHING_MAX:
         raise Busy("too many batches are still being published: try again", batches_max=BATCHES_PUBLISHING_MAX)
     lanes, chosen = list(sink.lanes), list(sink.chosen)
-    for place, one in enumerate(one for one in found if one.messages):
+    for place, stage in enumerate(one for one in stages if one.messages):
         lane = place % len(lanes)
-        chosen.append(CommittedStage(one.number, batch, lane, lanes[lane], one.messages, partitions))
-        lanes[lane] += one.messages
+        chosen.append(CommittedStage(stage.number, batch, lane, lanes[lane], stage.messages, partitions))
+        lanes[lane] += stage.messages
     kept = tuple(one for one in sink.stages if one.batch > batch)
     over = [one.number for one in sink.stages if one.batch <= batch and (one.number not in named or not one.messages)]
     after = _put(
@@ -179,13 +179,13 @@ def expire(sink: Sink, *, now_ms: int) -> Sink:
 
 def published(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
     """`messages` of a stage are stored in the sink's topic; after the last one the stage's topic is deleted."""
-    found = next((one for one in sink.chosen if one.number == number), None)
-    if found is None or messages <= found.published:
+    pending = next((one for one in sink.chosen if one.number == number), None)
+    if pending is None or messages <= pending.published:
         return sink  # another leader was faster
-    if messages >= found.messages:
+    if messages >= pending.messages:
         chosen = tuple(one for one in sink.chosen if one.number != number)
         return _put(sink, now_ms, chosen=chosen, dropped=(*sink.dropped, number))
-    step = msgspec.structs.replace(found, published=messages)
+    step = msgspec.structs.replace(pending, published=messages)
     return _put(sink, now_ms, chosen=tuple(step if one.number == number else one for one in sink.chosen))
 
 
@@ -201,9 +201,9 @@ def due(sink: Sink) -> tuple[CommittedStage, ...]:
         return ()
     batch = sink.chosen[0].batch
     first: dict[int, CommittedStage] = {}
-    for one in sink.chosen:
-        if one.batch == batch:
-            first.setdefault(one.lane, one)
+    for chosen in sink.chosen:
+        if chosen.batch == batch:
+            first.setdefault(chosen.lane, chosen)
     return tuple(first[lane] for lane in sorted(first))
 
 
@@ -223,9 +223,9 @@ def _check(batch: int) -> None:
 
 
 def _stage(sink: Sink, number: int) -> Stage:
-    for one in sink.stages:
-        if one.number == number:
-            return one
+    for stage in sink.stages:
+        if stage.number == number:
+            return stage
     raise StageNotFound(
         f"stage {number} is gone: its lease ended, it was dropped, or its batch was committed without it",
         sink=sink.name,
@@ -258,9 +258,9 @@ def validate(sink: Sink) -> None:
     assert [one.batch for one in sink.chosen] == sorted(one.batch for one in sink.chosen), "batches come in order"
     assert all(0 <= one.published < one.messages for one in sink.chosen), "a published stage is dropped"
     ends: dict[int, int] = {}
-    for one in sink.chosen:
-        assert ends.get(one.lane, one.first) == one.first, f"lane {one.lane}: sequence ids have no gap"
-        ends[one.lane] = one.first + one.messages
+    for chosen in sink.chosen:
+        assert ends.get(chosen.lane, chosen.first) == chosen.first, f"lane {chosen.lane}: sequence ids have no gap"
+        ends[chosen.lane] = chosen.first + chosen.messages
     assert all(sink.lanes[lane] == end for lane, end in ends.items()), "a lane goes on behind its last stage"
 
 
@@ -280,8 +280,8 @@ def _seen(sink: Sink, run: str) -> tuple[str, Sink]:
 
 def _query(run: str) -> str:
     """The id that a checkpoint gives to its query; empty if the client sent none."""
-    query, told, _ = run.partition("/")
-    return query if told else ""
+    query, separator, _ = run.partition("/")
+    return query if separator else ""
 
 
 def _check_repeated(sink: Sink, batch: int, run: str) -> None:

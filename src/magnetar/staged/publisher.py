@@ -81,15 +81,15 @@ class StagePublisherLeader:
 
     def changed(self, key: str) -> None:
         """Another writer changed the record."""
-        known = self._leading.get(key)
-        if known is not None:
-            known.set()
+        wake = self._leading.get(key)
+        if wake is not None:
+            wake.set()
 
     def poke(self, key: str) -> None:
         """The sink may have work: start on it, unless this broker already works on it."""
-        known = self._leading.get(key)
-        if known is not None:
-            known.set()
+        wake = self._leading.get(key)
+        if wake is not None:
+            wake.set()
         elif not self._owner.closed:
             self._leading[key] = asyncio.Event()
             self._runtime.spawn(self._owner, self._lead(key))

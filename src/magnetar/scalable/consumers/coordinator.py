@@ -45,16 +45,18 @@ log = get("controller")
 
 
 class Coordinator:
-    def __init__(self, leading: term.Term, one: Subscription, version: int) -> None:
-        self.name = one.name
-        self.path = paths.scalable_subscription(leading.name, one.name)
+    def __init__(self, leading: term.Term, subscription: Subscription, version: int) -> None:
+        self.name = subscription.name
+        self.path = paths.scalable_subscription(leading.name, subscription.name)
         self._term = leading
         self._runtime = leading.around.runtime
-        self._kept = StoredSubscription(leading, one, version, ended=lambda error: leading.dropped(self, error))
+        self._kept = StoredSubscription(
+            leading, subscription, version, ended=lambda error: leading.dropped(self, error)
+        )
         self._grace_s = leading.around.grace_s(leading.name)
         self._layout = leading.record.layout
-        self._drain = drain.restore(one)
-        self._assign = Assign(one.plan, self._layout.epoch, leading.number)
+        self._drain = drain.restore(subscription)
+        self._assign = Assign(subscription.plan, self._layout.epoch, leading.number)
         self._sessions = sessions.Sessions()
         self._listeners: dict[str, Listener] = {}  # by connection
         self._open: set[SegmentId] = set()  # all of whose ancestors are latched, and those that are read early
@@ -77,8 +79,8 @@ class Coordinator:
         return self._kept.one
 
     def connected(self, consumer: str) -> bool:
-        found = self._sessions.find(consumer)
-        return found is not None and bool(found.connection)
+        session = self._sessions.find(consumer)
+        return session is not None and bool(session.connection)
 
     # From the term
 
@@ -128,18 +130,18 @@ class Coordinator:
 
         async def work() -> Assignment:
             async with self._turn:
-                known = self._sessions.find(consumer)
-                if resume and known is None:
+                session = self._sessions.find(consumer)
+                if resume and session is None:
                     raise ConsumerNotFound(f"the session of {consumer} has ended: register again")
-                if known is not None and 0 < resume != known.generation:
+                if session is not None and 0 < resume != session.generation:
                     raise superseded(consumer)
                 self._listeners[listener.connection] = listener
                 link = listener.connection, self._runtime.wall(), listener.connected, resume, listener.shares
                 await self._session(sessions.Registered(consumer, *link))
                 return self._assignment(consumer)
 
-        made: Assignment = await self._finish(work())
-        return made
+        assignment: Assignment = await self._finish(work())
+        return assignment
 
     async def leave(self, consumer: str, session: int) -> None:
         async def work() -> None:
@@ -155,11 +157,11 @@ class Coordinator:
 
         async def work() -> None:
             async with self._turn:
-                known = self._sessions.find(consumer)
-                if known is None or segment not in assign.assignment(self._assign.plan, consumer):
+                session = self._sessions.find(consumer)
+                if session is None or segment not in assign.assignment(self._assign.plan, consumer):
                     return
-                listener = self._listeners.pop(known.connection, None)
-                await self._session(sessions.Departed(consumer, known.generation))
+                listener = self._listeners.pop(session.connection, None)
+                await self._session(sessions.Departed(consumer, session.generation))
                 self._departed(consumer)
                 if listener is not None:
                     listener.ended(
@@ -177,18 +179,20 @@ class Coordinator:
         self._spawn(work)
 
     def _forget_listener(self, consumer: str, session: int) -> None:
-        known = self._sessions.find(consumer)
-        if known is not None and known.generation == session:
-            self._listeners.pop(known.connection, None)
+        registered = self._sessions.find(consumer)
+        if registered is not None and registered.generation == session:
+            self._listeners.pop(registered.connection, None)
 
     def gone(self, connection: str) -> None:
         """The connection ended before its registration was answered, and no other event reports its end (H-F8)."""
 
         async def work() -> None:
             async with self._turn:
-                for one in self._sessions.sessions:
-                    if one.connection == connection:
-                        await self._session(sessions.Disconnected(one.name, one.generation, self._runtime.wall()))
+                for session in self._sessions.sessions:
+                    if session.connection == connection:
+                        await self._session(
+                            sessions.Disconnected(session.name, session.generation, self._runtime.wall())
+                        )
                 self._listeners.pop(connection, None)
 
         self._spawn(work)
@@ -251,8 +255,8 @@ class Coordinator:
             match effect:
                 case assign.StorePlan(plan=plan):
                     latched = self._kept.one.latched
-                    known = event.latched if isinstance(event, assign.InputsChanged) else frozenset(latched)
-                    await self._kept.store(partial(_planned_over, plan=plan, known=known))
+                    latched_then = event.latched if isinstance(event, assign.InputsChanged) else frozenset(latched)
+                    await self._kept.store(partial(_planned_over, plan=plan, latched=latched_then))
                     if self._kept.one.plan != plan:  # a seek has ended since: the plan is made once more
                         self._assign = before
                         await self._reassign()
@@ -410,6 +414,6 @@ class Coordinator:
             self._term.spawn(guarded())
 
 
-def _planned_over(one: Subscription, plan: Plan, known: frozenset[SegmentId]) -> Subscription:
+def _planned_over(subscription: Subscription, plan: Plan, latched: frozenset[SegmentId]) -> Subscription:
     """A plan that was made for other latches than the stored ones is not stored: it would assign a latched segment."""
-    return replace(one, plan=plan) if known == frozenset(one.latched) else one
+    return replace(subscription, plan=plan) if latched == frozenset(subscription.latched) else subscription

@@ -48,10 +48,10 @@ class Group(Coordinator):
                 await self._planned(assign.SegmentReleased(segment, consumer))
 
     async def _reassign(self) -> None:
-        told = self._kept.one.hold is not None
+        has_hold = self._kept.one.hold is not None
         await self._planned(
             assign.InputsChanged(
-                self._layout if told else ungated(self._layout),
+                self._layout if has_hold else ungated(self._layout),
                 frozenset(self._kept.one.latched),
                 self._sessions.members,
                 self._runtime.wall(),

@@ -74,11 +74,11 @@ class LocalConsumer:
 
     async def begin(self) -> Assignment:
         """The segments that the consumer may read first. Raises the error if the leader refuses the consumer."""
-        found = await self._register(self)
-        self._take(found)
+        assigned = await self._register(self)
+        self._take(assigned)
         if self.away and not self.closed:
             self._go_on()
-        return found
+        return assigned
 
     async def ask(self) -> Assignment:
         """Register with the leader, which is another broker."""
@@ -91,9 +91,9 @@ class LocalConsumer:
             shares=self.shares,
             makes=self.makes,
         )
-        told = await self._peers.register(self.name, request)
+        reply = await self._peers.register(self.name, request)
         self.away = True
-        return assignment(self.subscription, self.consumer, told)
+        return assignment(self.subscription, self.consumer, reply)
 
     # From the leader
 
@@ -186,12 +186,12 @@ class LocalConsumer:
         while True:
             request = AwaitAssignment(op="share", connection=self.connection, seen=seen, wait_s=SHARE_ASK_S)
             try:
-                told = await self._peers.share(self.name, request)
+                reply = await self._peers.share(self.name, request)
             except Refused:
                 raise
             except MagnetarError as error:
                 log.info("leader_connection_lost", topic=str(self.name), consumer=self.consumer, error=str(error))
                 return
-            if told is not None:
-                seen = told.number
-                self.assigned(assignment(self.subscription, self.consumer, told))
+            if reply is not None:
+                seen = reply.number
+                self.assigned(assignment(self.subscription, self.consumer, reply))

@@ -168,19 +168,19 @@ def shared(assignment: Assignment, number: int = 0) -> AssignmentReply:
     )
 
 
-def assignment(subscription: str, consumer: str, told: AssignmentReply) -> Assignment:
+def assignment(subscription: str, consumer: str, reply: AssignmentReply) -> Assignment:
     """As it came."""
     return Assignment(
         subscription=subscription,
         consumer=consumer,
         segments=tuple(
             Segment(SegmentId(one.id), HashRange(one.start, one.end), legacy_topic=one.legacy, bucket_splits=one.splits)
-            for one in told.segments
+            for one in reply.segments
         ),
-        epoch=Epoch(told.epoch),
-        term=Term(told.term),
-        generation=told.generation,
-        session=told.session,
-        shared=frozenset(SegmentId(one.id) for one in told.segments if one.splits),
-        shown_epoch=told.shown_epoch,
+        epoch=Epoch(reply.epoch),
+        term=Term(reply.term),
+        generation=reply.generation,
+        session=reply.session,
+        shared=frozenset(SegmentId(one.id) for one in reply.segments if one.splits),
+        shown_epoch=reply.shown_epoch,
     )

@@ -24,9 +24,9 @@ class StoredSubscription:
     """`one` is the record as last read or written. `ended` is called if the subscription or its topic was removed."""
 
     def __init__(
-        self, leading: term.Term, one: Subscription, version: int, *, ended: Callable[[MagnetarError], None]
+        self, leading: term.Term, subscription: Subscription, version: int, *, ended: Callable[[MagnetarError], None]
     ) -> None:
-        self.one = one
+        self.one = subscription
         self._term = leading
         self._version = version
         self._ended = ended
@@ -35,13 +35,13 @@ class StoredSubscription:
         """Over what stands there, until it is written. NotFound, NotReady: it is not ours to write."""
         wait_s = CALL_RETRY_S_MIN
         while True:
-            wanted = change(self.one)
-            if wanted == self.one:
+            changed = change(self.one)
+            if changed == self.one:
                 return
             try:
                 records = self._term.around.records
-                self._version = await records.write_subscription(self._term.name, wanted, self._version)
-                self.one = wanted
+                self._version = await records.write_subscription(self._term.name, changed, self._version)
+                self.one = changed
                 return
             except BadVersion:
                 await self.look()
@@ -56,7 +56,7 @@ class StoredSubscription:
         records = self._term.around.records
         while True:
             try:
-                one, version = await records.subscription(self._term.name, self.one.name)
+                stored, version = await records.subscription(self._term.name, self.one.name)
                 record, _ = await records.fresh(self._term.name)
                 break
             except MagnetarError as error:
@@ -65,11 +65,11 @@ class StoredSubscription:
         if record is None or record.term != self._term.number:
             self._term.refused("another leader wrote the subscription's record")
             raise NotReady("another broker leads the topic: try again")
-        if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
+        if stored is None or stored.life != self.one.life or stored.standing is not SubscriptionState.LIVE:
             why = removed(self.one.name, record, self._term.incarnation)
             self._ended(why)
             raise why
-        self.one, self._version = one, version
+        self.one, self._version = stored, version
 
     def _silent(self, error: MagnetarError) -> None:
         log.warning("store_request_failed", topic=str(self._term.name), subscription=self.one.name, error=str(error))

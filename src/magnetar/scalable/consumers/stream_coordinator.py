@@ -27,10 +27,10 @@ log = get("controller")
 
 
 class StreamCoordinator(Coordinator):
-    def __init__(self, leading: term.Term, one: Subscription, version: int) -> None:
-        super().__init__(leading, one, version)
+    def __init__(self, leading: term.Term, subscription: Subscription, version: int) -> None:
+        super().__init__(leading, subscription, version)
         self._received: dict[SegmentId, str] = {}  # sealed segments, and who has received everything of them
-        self._received_seeks = one.seeks
+        self._received_seeks = subscription.seeks
 
     def _received_by(self) -> Mapping[SegmentId, str]:
         if self._received_seeks != self._kept.one.seeks:  # it was moved: all of it is delivered again
@@ -75,8 +75,8 @@ class StreamCoordinator(Coordinator):
         """Sealed, with children. A plain topic that was migrated is not read ahead of."""
         if segment not in self._layout:
             return False
-        one = self._layout.segment(segment)
-        return not one.is_active and bool(one.children) and not one.legacy_topic
+        parent = self._layout.segment(segment)
+        return not parent.is_active and bool(parent.children) and not parent.legacy_topic
 
     def _holds(self, segment: SegmentId, consumer: str) -> bool:
         return any(
@@ -110,13 +110,13 @@ class StreamCoordinator(Coordinator):
     async def _ask_confirmed(self, segment: SegmentId, consumer: str, ancestors: list[SegmentId]) -> None:
         owners = self._term.around.owners
         lost: SegmentId | None = None
-        for one in ancestors:
+        for ancestor in ancestors:
             try:
-                if await owners.received(self._topic(one), self._life, consumer, 0.0):
+                if await owners.received(self._topic(ancestor), self._life, consumer, 0.0):
                     continue
             except MagnetarError as error:
                 log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
-            lost = one
+            lost = ancestor
             break
         async with self._turn:
             if lost is None:
@@ -127,7 +127,7 @@ class StreamCoordinator(Coordinator):
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
         """No consumer may attach while descendants are read early. So if none is attached, the reader has left. If it
         had acknowledged the whole segment, no message is redelivered, and the segment drains after its ancestors."""
-        owners, one = self._term.around.owners, self._kept.one
+        owners, subscription = self._term.around.owners, self._kept.one
 
         async def left() -> bool:
             if not self._watches(segment, consumer):
@@ -140,15 +140,15 @@ class StreamCoordinator(Coordinator):
             nonlocal drained
             if not self._watches(segment, consumer):
                 return True
-            said = await owners.acknowledged(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
-            drained = said.happened
-            return said.happened or not said.complete
+            answer = await owners.acknowledged(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
+            drained = answer.happened
+            return answer.happened or not answer.complete
 
         if not await self._until(left) or not await self._until(decided):
             return
         async with self._turn:
             if drained:
-                await self._drained(drain.SegmentDrained(segment, one.life, one.seeks))
+                await self._drained(drain.SegmentDrained(segment, subscription.life, subscription.seeks))
             elif self._watches(segment, consumer):
                 await self._lost(segment)
 

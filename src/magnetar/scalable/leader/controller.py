@@ -120,10 +120,10 @@ class Controller:
         record, _ = await self._around.records.fresh(self.name)
         if record is None or record.lifecycle is Lifecycle.GONE:
             raise TopicNotFound(f"Scalable topic not found: {self.name}")
-        found = await self.leader()
-        if found is not None and found.id != self._around.me().id:
-            words = f"{self.name} is led by {found.id}: send the request there"
-            raise Moved(words, owner=found.id, http=found.urls.http or found.urls.https, resource=str(self.name))
+        leader = await self.leader()
+        if leader is not None and leader.id != self._around.me().id:
+            words = f"{self.name} is led by {leader.id}: send the request there"
+            raise Moved(words, owner=leader.id, http=leader.urls.http or leader.urls.https, resource=str(self.name))
         await asyncio.sleep(CALL_RETRY_S_MIN)  # it was released in between, or is left over from our old session
 
     async def close(self, why: str = "the broker is stopping") -> None:

@@ -30,22 +30,26 @@ async def carry(
     name: TopicName, record: Record, op: str, *, records: RecordStore, owners: SegmentClient, begin: Begin
 ) -> int:
     """How many subscriptions got a record. Any error: not all of it is done, ask again."""
-    found = await look(record, op, owners, guard=True)
-    known = [one for one, _ in await records.subscriptions(name, record.incarnation)]
-    wanted = missing(carried(found), known)
-    for one in wanted:
-        made = subscription_change.create(
-            f"{op}-{one.name}", one.name, type=one.type, start=Start.EARLIEST, undecided=one.undecided
+    facts = await look(record, op, owners, guard=True)
+    existing = [one for one, _ in await records.subscriptions(name, record.incarnation)]
+    new = missing(carried(facts), existing)
+    for subscription in new:
+        begun = subscription_change.create(
+            f"{op}-{subscription.name}",
+            subscription.name,
+            type=subscription.type,
+            start=Start.EARLIEST,
+            undecided=subscription.undecided,
         )
-        await begin(made)
-    return len(wanted)
+        await begin(begun)
+    return len(new)
 
 
 async def look(record: Record, op: str, owners: SegmentClient, *, guard: bool = False) -> list[PlainFacts]:
     """What the plain topics of a record have, in the order of their partitions."""
     topics = [topic_name(one.legacy_topic) for one in record.layout.segments if one.legacy_topic]
-    found: list[PlainFacts] = []
+    facts: list[PlainFacts] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
         batch = topics[start : start + CALLS_AT_ONCE_MAX]
-        found += await asyncio.gather(*(owners.look(one, op, guard=guard) for one in batch))
-    return found
+        facts += await asyncio.gather(*(owners.look(one, op, guard=guard) for one in batch))
+    return facts

@@ -83,9 +83,9 @@ class Operations:
     def begin(self, topic: TopicName, op: str, kind: str, now_ms: int) -> Operation:
         """An operation that is taken up again goes on where it was."""
         key = topic.canonical, op
-        found = self._kept.get(key)
-        if found is None or found.done:
-            found = self._kept[key] = Operation(op, kind, str(topic))
+        operation = self._kept.get(key)
+        if operation is None or operation.done:
+            operation = self._kept[key] = Operation(op, kind, str(topic))
         while len(self._kept) > OPERATIONS_KEPT_MAX:
             del self._kept[next(iter(self._kept))]
-        return found
+        return operation

@@ -35,8 +35,8 @@ async def sweep(store: MetadataStore, poke: Callable[[TopicName], None], wall: C
 
 
 async def unfinished(store: MetadataStore) -> AsyncIterator[TopicName]:
-    async for name, found, _ in topics(store):
-        if found.intent is not None or found.lifecycle is Lifecycle.DELETING:
+    async for name, record, _ in topics(store):
+        if record.intent is not None or record.lifecycle is Lifecycle.DELETING:
             yield name
 
 
@@ -62,10 +62,10 @@ async def topics(store: MetadataStore) -> AsyncIterator[tuple[TopicName, Record,
             parent = f"{paths.SCALABLE_TOPICS}/{tenant}/{namespace}"
             async for part, node in store.scan(parent):
                 try:
-                    found = codec.decode(node.value)
+                    record = codec.decode(node.value)
                 except Corrupt as error:
                     log.warning("record_decode_failed", path=f"{parent}/{part}", error=str(error))
                     continue
                 name = paths.scalable_of(f"{parent}/{part}")
                 if name is not None:
-                    yield name, found, node.stat
+                    yield name, record, node.stat

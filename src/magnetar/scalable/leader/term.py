@@ -203,12 +203,12 @@ class Term:
         """As `reshape`."""
         return self.spawn(self._drive(SEEK, begun, operation))
 
-    def _resume_seek(self, one: Subscription) -> None:
+    def _resume_seek(self, subscription: Subscription) -> None:
         """An earlier leader left the seek unfinished."""
-        assert one.seek is not None
-        operation = self.around.operations.begin(self.name, one.seek.op, "SEEK", self.around.runtime.wall())
-        self._mark("seek.resumed", op=one.seek.op)
-        self.seek(machines_seek.resume(one), operation)
+        assert subscription.seek is not None
+        operation = self.around.operations.begin(self.name, subscription.seek.op, "SEEK", self.around.runtime.wall())
+        self._mark("seek.resumed", op=subscription.seek.op)
+        self.seek(machines_seek.resume(subscription), operation)
 
     # All
 
@@ -258,13 +258,13 @@ class Term:
             await work(around.runtime, self.owner, around.records, around.owners, self.name, begun)
 
         try:
-            made = await carry(
+            count = await carry(
                 self.name, state.record, state.op, records=around.records, owners=around.owners, begin=begin
             )
         except MagnetarError as error:
             log.warning("subscription_migration_failed", topic=str(self.name), term=self.number, error=str(error))
             return False
-        self._mark("migration.carried", op=state.op, subscriptions=made)
+        self._mark("migration.carried", op=state.op, subscriptions=count)
         return True
 
     def _ended(self, operation: Operation, phase: str, outcome: Finished | StepDown) -> None:
@@ -289,9 +289,9 @@ class Term:
 
     async def coordinator(self, subscription: str) -> Coordinator | None:
         """None: the topic has no such subscription, or it is not one whose segments are given out."""
-        found = self.coordinators.get(subscription)
-        if found is not None:
-            return found
+        coordinator = self.coordinators.get(subscription)
+        if coordinator is not None:
+            return coordinator
         loading = self._loading.get(subscription)
         if loading is None:
             loading = self._loading[subscription] = self.spawn(self._load(subscription))
@@ -300,30 +300,30 @@ class Term:
 
     async def _restore(self) -> None:
         """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
-        found = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
-        for one in [one for one, _ in found if one.seek is not None]:
-            self._resume_seek(one)
-        for name in [one.name for one, _ in found if one.type is Type.STREAM or one.members]:
+        stored = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
+        for subscription in [one for one, _ in stored if one.seek is not None]:
+            self._resume_seek(subscription)
+        for name in [one.name for one, _ in stored if one.type is Type.STREAM or one.members]:
             await self._again(lambda name=name: self.coordinator(name))  # type: ignore[misc]
 
     async def _load(self, subscription: str) -> Coordinator | None:
         try:
-            one, version = await self.around.records.subscription(self.name, subscription)
+            stored, version = await self.around.records.subscription(self.name, subscription)
             if (
-                one is None
-                or one.incarnation != self.incarnation
-                or one.standing is not SubscriptionState.LIVE
-                or not one.ready
+                stored is None
+                or stored.incarnation != self.incarnation
+                or stored.standing is not SubscriptionState.LIVE
+                or not stored.ready
             ):
                 return None
-            if one.type is Type.QUEUE:
+            if stored.type is Type.QUEUE:
                 return None
-            kind = StreamCoordinator if one.type is Type.STREAM else Group
-            made = kind(self, one, version)
-            await made.claim()
-            self.coordinators[subscription] = made
-            made.layout_seen(self.record.layout)  # it may have changed during the load, without an event for it
-            return made
+            kind = StreamCoordinator if stored.type is Type.STREAM else Group
+            coordinator = kind(self, stored, version)
+            await coordinator.claim()
+            self.coordinators[subscription] = coordinator
+            coordinator.layout_seen(self.record.layout)  # it may have changed during the load, without an event for it
+            return coordinator
         finally:
             del self._loading[subscription]
 

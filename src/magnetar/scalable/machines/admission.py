@@ -75,16 +75,16 @@ def check_consumer(subscription: Subscription | None, kind: int, *, buckets: boo
         if kind != SHARED:
             raise SubscriptionNotFound("subscription not found: create it on the topic, not on a segment")
         return False
-    wanted = _KINDS.get(subscription.type)
+    accepted = _KINDS.get(subscription.type)
     if buckets and kind == KEY_SHARED and subscription.type is Type.STREAM:
-        wanted = KEY_SHARED
+        accepted = KEY_SHARED
     if subscription.standing is not SubscriptionState.LIVE:
         raise Busy("the subscription is being removed: try again")
-    if kind != wanted:
-        asked, offered = TYPE_NAMES[kind], TYPE_NAMES.get(-1 if wanted is None else wanted, "no")
+    if kind != accepted:
+        requested, offered = TYPE_NAMES[kind], TYPE_NAMES.get(-1 if accepted is None else accepted, "no")
         raise Refused(
             f"subscription {subscription.name} is of type {subscription.type}: its segments accept {offered} "
-            f"consumers, not {asked} consumers"
+            f"consumers, not {requested} consumers"
         )
     return subscription.ready
 
@@ -92,8 +92,8 @@ def check_consumer(subscription: Subscription | None, kind: int, *, buckets: boo
 def check_granted(subscription: Subscription, segment: SegmentId, consumer: str) -> None:
     """Who had a segment before a seek and has not heard yet that it was taken away must not read it before its past
     (H-D7): of a stream that was moved, a segment is for whom the plan names. NotReady: not for this one, now."""
-    name, found, _ = consumer.rpartition(f"-seg-{segment}")
-    if subscription.type is not Type.STREAM or not found:
+    name, separator, _ = consumer.rpartition(f"-seg-{segment}")
+    if subscription.type is not Type.STREAM or not separator:
         return
     if not any(hold.segment == segment and name in (hold.holder, *hold.sharers) for hold in subscription.plan.holds):
         raise NotReady(
@@ -125,16 +125,16 @@ def check_order(record: Record, subscription: Subscription, segment: SegmentId, 
     return True
 
 
-def check_buckets(record: Record, segment: SegmentId, asked: KeyShared) -> None:
+def check_buckets(record: Record, segment: SegmentId, key_shared: KeyShared) -> None:
     """Consumers that share a segment must use its current bucket boundaries. With other boundaries, two consumers would
     own the same key (PIP-486)."""
     if segment not in record.layout:
         raise TopicNotFound("the topic does not list this segment", segment=segment)
-    if tuple(asked.ranges) != bucket_ranges(record.layout.segment(segment).bucket_splits):
+    if tuple(key_shared.ranges) != bucket_ranges(record.layout.segment(segment).bucket_splits):
         raise ConsumerAssignError(
             "the ranges of the consumer must be the entry buckets of the segment",
             segment=segment,
-            asked=len(asked.ranges),
+            asked=len(key_shared.ranges),
         )
 
 

@@ -206,8 +206,10 @@ def planned(plan: Plan, inputs: InputsChanged) -> Plan:
     reading = [hold.holder for hold in fixed.values() if hold.early is not Early.ENDING]
     targets = _targets(free, members, before, {left.segment: left.name for left in remembered}, reading)
     joint = buckets.shared(free, targets, inputs.sharing.intersection(members), before) if members else {}
-    made = {one.id: _hold(one.id, before.get(one.id), targets[one.id], joint.get(one.id, ()), members) for one in free}
-    holds = tuple(hold for _, hold in sorted({**made, **fixed}.items()))
+    by_segment = {
+        one.id: _hold(one.id, before.get(one.id), targets[one.id], joint.get(one.id, ()), members) for one in free
+    }
+    holds = tuple(hold for _, hold in sorted({**by_segment, **fixed}.items()))
     if (holds, remembered) == (plan.holds, plan.left):
         return plan
     raised = plan.generation + (holds != plan.holds)
@@ -227,8 +229,8 @@ def _settling(before: Hold | None, members: Sequence[str]) -> Hold | None:
 def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
     """By range: what is open and not done."""
     done = frozenset(latched)
-    found = [one for one in open_segments(layout, done) if one.id not in done and one.state is not State.PRUNING]
-    return sorted(found, key=lambda one: (one.range, one.id))
+    segments = [one for one in open_segments(layout, done) if one.id not in done and one.state is not State.PRUNING]
+    return sorted(segments, key=lambda one: (one.range, one.id))
 
 
 def _hold(id: SegmentId, before: Hold | None, target: str, joint: tuple[str, ...], members: Sequence[str]) -> Hold:
@@ -278,15 +280,15 @@ def _targets(
     least, more = divmod(len(segments) + sum(name in loads for name in reading), len(members))
     ranked = sorted(members, key=lambda name: (-loads[name], name))
     room = {name: least + (index < more) for index, name in enumerate(ranked)}
-    for one in sorted(segments, key=lambda one: _wanted_back(one, remembered, loads, room), reverse=True):
-        owner = sticky[one.id]
+    for segment in sorted(segments, key=lambda one: _wanted_back(one, remembered, loads, room), reverse=True):
+        owner = sticky[segment.id]
         if owner and loads[owner] > room[owner]:
-            sticky[one.id] = ""
+            sticky[segment.id] = ""
             loads[owner] -= 1
-    for one in segments:
-        if not sticky[one.id]:
-            owner = _taker(one, before, remembered, loads, room)
-            sticky[one.id] = owner
+    for segment in segments:
+        if not sticky[segment.id]:
+            owner = _taker(segment, before, remembered, loads, room)
+            sticky[segment.id] = owner
             loads[owner] += 1
     return sticky
 
@@ -301,23 +303,23 @@ def _sticky(hold: Hold | None, members: Sequence[str]) -> str:
 
 
 def _wanted_back(
-    one: Segment, remembered: dict[SegmentId, str], loads: dict[str, int], room: dict[str, int]
+    segment: Segment, remembered: dict[SegmentId, str], loads: dict[str, int], room: dict[str, int]
 ) -> tuple[bool, int]:
     """When a consumer must give up segments, it first gives up those that a returning consumer held before."""
-    name = remembered.get(one.id, "")
-    return name in room and loads[name] < room[name], one.range.start
+    name = remembered.get(segment.id, "")
+    return name in room and loads[name] < room[name], segment.range.start
 
 
 def _taker(
-    one: Segment,
+    segment: Segment,
     before: dict[SegmentId, Hold],
     remembered: dict[SegmentId, str],
     loads: dict[str, int],
     room: dict[str, int],
 ) -> str:
     """Prefers the last holder, then the holder of the parent (it has the state), then the least loaded consumer."""
-    had = [remembered.get(one.id, "")]
-    for hold in (before[parent] for parent in one.parents if parent in before):
+    had = [remembered.get(segment.id, "")]
+    for hold in (before[parent] for parent in segment.parents if parent in before):
         had += [hold.holder, *hold.sharers]
     for name in had:
         if name in room and loads[name] < room[name]:

@@ -33,13 +33,13 @@ def shared(
     kept = {id: names[: counts[id] - 1] for id, names in stay.items()}
     placed = {name for names in kept.values() for name in names}
     free = iter([name for name in surplus if name not in placed])
-    found: dict[SegmentId, tuple[str, ...]] = {}
-    for one in segments:
-        wanted = counts[one.id] - 1 - len(kept[one.id])
-        joining = [next(free) for _ in range(wanted)]
-        if counts[one.id] > 1:
-            found[one.id] = tuple(sorted([owners[one.id], *kept[one.id], *joining]))
-    return found
+    sharers: dict[SegmentId, tuple[str, ...]] = {}
+    for segment in segments:
+        missing = counts[segment.id] - 1 - len(kept[segment.id])
+        joining = [next(free) for _ in range(missing)]
+        if counts[segment.id] > 1:
+            sharers[segment.id] = tuple(sorted([owners[segment.id], *kept[segment.id], *joining]))
+    return sharers
 
 
 def _staying(
@@ -48,10 +48,10 @@ def _staying(
     """Of those without a segment of their own, who was with which one before."""
     left = set(surplus)
     stay: dict[SegmentId, list[str]] = {}
-    for one in segments:
-        hold = before.get(one.id)
+    for segment in segments:
+        hold = before.get(segment.id)
         names = [] if hold is None else [name for name in (*hold.joint, *hold.sharers, hold.target) if name in left]
-        stay[one.id] = list(dict.fromkeys(names))
+        stay[segment.id] = list(dict.fromkeys(names))
         left -= set(names)
     return stay
 

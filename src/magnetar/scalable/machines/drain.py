@@ -97,9 +97,11 @@ def restore(subscription: Subscription) -> Drain:
     return Drain(subscription.life, subscription.seeks, frozenset(subscription.latched))
 
 
-def latch(one: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
+def latch(subscription: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
     """A subscription that a seek has changed in between keeps its latches; the drain belongs to the state before."""
-    return replace(one, latched=tuple(sorted({*one.latched, *latched}))) if one.seeks == seeks else one
+    if subscription.seeks != seeks:
+        return subscription
+    return replace(subscription, latched=tuple(sorted({*subscription.latched, *latched})))
 
 
 def step(state: Drain, event: Event) -> Step:

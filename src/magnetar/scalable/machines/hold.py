@@ -70,8 +70,8 @@ def moved(
         if place == DONE and id in layout and layout.segment(id).is_active:
             raise Misuse("the position must not be the end of an active segment: it has no end yet", segment=id)
     before = dict(held.places) if held is not None else {}
-    known = {id: place for id, place in places.items() if id in layout}
-    after = shortened(layout, ahead(layout, _listed(before, layout), known))
+    kept = {id: place for id, place in places.items() if id in layout}
+    after = shortened(layout, ahead(layout, _listed(before, layout), kept))
     anew = held is None or stands(layout, _listed(before, layout)) != stands(layout, after)
     return (
         Held(
@@ -80,7 +80,7 @@ def moved(
             until_ms=now_ms + expires_s * 1000,
             moved_ms=now_ms if anew or held is None else held.moved_ms,
             owner=owner or (held.owner if held is not None else ""),
-            around=_around(after, (before, {} if held is None else dict(held.around)), (known, around or {})),
+            around=_around(after, (before, {} if held is None else dict(held.around)), (kept, around or {})),
         ),
         anew,
     )
@@ -125,12 +125,12 @@ def expired(held: Held, now_ms: int) -> Held:
     return replace(held, expired_ms=max(1, now_ms))
 
 
-def _around(places: Places, *said: tuple[Places, Around]) -> tuple[tuple[SegmentId, tuple[int, int]], ...]:
+def _around(places: Places, *sources: tuple[Places, Around]) -> tuple[tuple[SegmentId, tuple[int, int]], ...]:
     """What was said of the places that hold now."""
-    found: dict[SegmentId, tuple[int, int]] = {}
-    for known, around in said:
-        found |= {id: at for id, at in around.items() if id in places and at < places[id] == known.get(id)}
-    return tuple(sorted(found.items()))
+    merged: dict[SegmentId, tuple[int, int]] = {}
+    for source, around in sources:
+        merged |= {id: at for id, at in around.items() if id in places and at < places[id] == source.get(id)}
+    return tuple(sorted(merged.items()))
 
 
 def _listed(places: Places, layout: Layout) -> dict[SegmentId, ReadPosition]:

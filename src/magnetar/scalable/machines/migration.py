@@ -33,28 +33,28 @@ def type_of(kind: int) -> Type:
     return Type.QUEUE if kind in (SHARED, KEY_SHARED) else Type.STREAM
 
 
-def carried(found: Iterable[PlainFacts]) -> list[MigratedSubscription]:
+def carried(plain_facts: Iterable[PlainFacts]) -> list[MigratedSubscription]:
     """All durable subscriptions of a topic and its partitions, by name."""
     kinds: dict[str, int] = {}
-    for facts in found:
-        for one in facts.subscriptions:
-            if kinds.get(one.name, -1) < 0:
-                kinds[one.name] = one.kind
+    for facts in plain_facts:
+        for subscription in facts.subscriptions:
+            if kinds.get(subscription.name, -1) < 0:
+                kinds[subscription.name] = subscription.kind
     return [
         MigratedSubscription(name, Type.QUEUE if kind < 0 else type_of(kind), kind < 0)
         for name, kind in sorted(kinds.items())
     ]
 
 
-def missing(wanted: Iterable[MigratedSubscription], known: Iterable[Subscription]) -> list[MigratedSubscription]:
+def missing(migrated: Iterable[MigratedSubscription], existing: Iterable[Subscription]) -> list[MigratedSubscription]:
     """Those that have no record yet, or one that was not finished."""
-    there = {one.name: one for one in known}
-    return [one for one in wanted if (found := there.get(one.name)) is None or not (found.ready or _goes(found))]
+    there = {one.name: one for one in existing}
+    return [one for one in migrated if (stored := there.get(one.name)) is None or not (stored.ready or _goes(stored))]
 
 
-def left_behind(found: Iterable[PlainFacts]) -> list[PlainClient]:
+def left_behind(plain_facts: Iterable[PlainFacts]) -> list[PlainClient]:
     """Clients that do not follow a migration."""
-    return [client for facts in found for client in facts.clients if not client.follows]
+    return [client for facts in plain_facts for client in facts.clients if not client.follows]
 
 
 def refusal(clients: list[PlainClient]) -> str:
@@ -91,8 +91,8 @@ def check_left(subscription: Subscription, segment: SegmentId) -> None:
             raise ConsumerBusy(f"subscription {subscription.name} was taken over by stream consumer {who}")
 
 
-def _goes(one: Subscription) -> bool:
-    return one.standing is not SubscriptionState.LIVE
+def _goes(subscription: Subscription) -> bool:
+    return subscription.standing is not SubscriptionState.LIVE
 
 
 def _named(client: PlainClient) -> str:

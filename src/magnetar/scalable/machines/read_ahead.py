@@ -38,17 +38,17 @@ def unfinished_ancestors(
     other can be read early. A long history that is done is not walked."""
     done = frozenset(latched)
     settled = {one.id for one in open_segments(layout, done)} & done
-    found: dict[SegmentId, frozenset[SegmentId]] = {}
-    for one in layout.segments:
-        if one.id in done:
+    result: dict[SegmentId, frozenset[SegmentId]] = {}
+    for segment in layout.segments:
+        if segment.id in done:
             continue
-        hold = holds.get(one.id)
-        unfinished = [id for id in one.parents if id in layout and id not in settled]
+        hold = holds.get(segment.id)
+        unfinished = [id for id in segment.parents if id in layout and id not in settled]
         if not unfinished:
             continue
         if (hold is not None and hold.early is not Early.NO) or all(id in holds or id in done for id in unfinished):
-            found[one.id] = frozenset(blocking(layout, one.id, done, settled))
-    return found
+            result[segment.id] = frozenset(blocking(layout, segment.id, done, settled))
+    return result
 
 
 def blocking(
@@ -57,10 +57,10 @@ def blocking(
     """The ancestors of a segment that are not done. `settled`: done with all their ancestors, so not walked."""
     left, seen = list(layout.segment(id).parents), set[SegmentId]()
     while left:
-        one = left.pop()
-        if one not in seen and one in layout and one not in settled:
-            seen.add(one)
-            left.extend(layout.segment(one).parents)
+        ancestor = left.pop()
+        if ancestor not in seen and ancestor in layout and ancestor not in settled:
+            seen.add(ancestor)
+            left.extend(layout.segment(ancestor).parents)
     return {one for one in seen if one not in done}
 
 
@@ -117,8 +117,8 @@ def pinned(early: Mapping[SegmentId, Hold], ancestry: Ancestry) -> set[SegmentId
 
 def watched(holds: Collection[Hold], ancestry: Ancestry) -> dict[SegmentId, str]:
     """Ancestors that their consumer must not leave before they are done, and that consumer."""
-    found: dict[SegmentId, str] = {}
+    holders: dict[SegmentId, str] = {}
     for hold in holds:
         if hold.early in (Early.PROPOSED, Early.GRANTED):
-            found.update(dict.fromkeys(ancestry.get(hold.segment, ()), hold.holder))
-    return found
+            holders.update(dict.fromkeys(ancestry.get(hold.segment, ()), hold.holder))
+    return holders

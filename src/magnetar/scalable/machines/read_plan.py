@@ -44,11 +44,11 @@ def rounds(layout: Layout, question: MeasureRequest) -> Iterator[list[SegmentId]
         yield rest[at : at + CALLS_AT_ONCE_MAX]
 
 
-def enough(question: MeasureRequest, found: Mapping[SegmentId, ReadableRange | EncodedRange]) -> bool:
+def enough(question: MeasureRequest, answers: Mapping[SegmentId, ReadableRange | EncodedRange]) -> bool:
     messages, size = question.messages_max, question.bytes_max
     return bool(
-        (messages and sum([one.messages for one in found.values()]) >= messages)
-        or (size and sum([one.bytes for one in found.values()]) >= size)
+        (messages and sum([one.messages for one in answers.values()]) >= messages)
+        or (size and sum([one.bytes for one in answers.values()]) >= size)
     )
 
 
@@ -64,9 +64,9 @@ def asked(question: MeasureRequest, ids: Sequence[SegmentId]) -> list[Asked]:
     ]
 
 
-def agreed(said: ReadableRange) -> ReadableRange:
+def agreed(readable: ReadableRange) -> ReadableRange:
     """Of a segment that was sealed since the layout was read: its children are not in that layout."""
-    return said._replace(sealed=False)
+    return readable._replace(sealed=False)
 
 
 def missing(segment: Segment, question: MeasureRequest) -> ReadableRange:

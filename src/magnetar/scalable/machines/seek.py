@@ -75,10 +75,10 @@ def begin(op: str, name: str, target: Target) -> Step:
     return Seeking(op, name, target), (ReadRecord(op),)
 
 
-def resume(one: Subscription) -> Step:
+def resume(subscription: Subscription) -> Step:
     """Of a record that says that a seek is under way."""
-    assert one.seek is not None
-    return begin(one.seek.op, one.name, one.seek.target)
+    assert subscription.seek is not None
+    return begin(subscription.seek.op, subscription.name, subscription.seek.target)
 
 
 def step(state: Seeking, event: Event) -> Step:
@@ -100,23 +100,27 @@ def _subscription_read(state: Seeking, event: SubscriptionRead) -> Step:
     """Begun already, by an earlier leader: continue. Otherwise write the target, over that of an earlier seek"""
     record = state.record
     assert record is not None
-    found = event.subscription
-    if found is None or found.incarnation != record.incarnation or found.standing is not SubscriptionState.LIVE:
+    subscription = event.subscription
+    if (
+        subscription is None
+        or subscription.incarnation != record.incarnation
+        or subscription.standing is not SubscriptionState.LIVE
+    ):
         return _refuse(state, SubscriptionNotFound, f"Subscription {state.name} not found")
-    if not found.has_cursors:
+    if not subscription.has_cursors:
         return _refuse(
             state,
             Refused,
             "a checkpoint subscription has no cursor to move: seek with its reader, which keeps the positions",
         )
-    if not found.ready:
+    if not subscription.ready:
         return _refuse(state, Busy, "the subscription is being created: try again")
-    state = replace(state, subscription=found, version=event.version)
-    if found.sought == state.op:
+    state = replace(state, subscription=subscription, version=event.version)
+    if subscription.sought == state.op:
         return _done(state)
-    if found.seek is not None and found.seek.op == state.op:
+    if subscription.seek is not None and subscription.seek.op == state.op:
         return _list(state)
-    sought = replace(found, seek=Seek(state.op, state.target), seeks=found.seeks + 1, latched=())
+    sought = replace(subscription, seek=Seek(state.op, state.target), seeks=subscription.seeks + 1, latched=())
     state = replace(state, phase=Phase.INTEND, subscription=sought)
     return state, (WriteSubscription(state.op, event.version, sought),)
 
@@ -132,9 +136,9 @@ def _list(state: Seeking) -> Step:
 
 def _listed(state: Seeking, event: RecordRead) -> Step:
     """Every cursor that the target concerns is moved"""
-    before, one, record = state.record, state.subscription, event.record
+    before, subscription, record = state.record, state.subscription, event.record
     assert before is not None
-    assert one is not None
+    assert subscription is not None
     if record is None or not record.is_live or record.incarnation != before.incarnation:
         return _refuse(state, TopicNotFound, "the topic was deleted during the operation")
     layout = record.layout
@@ -143,7 +147,7 @@ def _listed(state: Seeking, event: RecordRead) -> Step:
     state = replace(state, record=record, left=frozenset(moves), drained=frozenset())
     if not moves:
         return _finish(state)
-    calls = tuple(AskOwner(layout.child(id), _reset(state.op, one, moves[id])) for id in sorted(moves))
+    calls = tuple(AskOwner(layout.child(id), _reset(state.op, subscription, moves[id])) for id in sorted(moves))
     return replace(state, phase=Phase.MOVE), calls
 
 
@@ -182,17 +186,17 @@ def _finish(state: Seeking) -> Step:
 
 def _finish_read(state: Seeking, event: SubscriptionRead) -> Step:
     """Ended, by us or by another leader: done. Replaced by another seek: that one counts. Otherwise: end it"""
-    one, found = state.subscription, event.subscription
-    assert one is not None
-    if found is None or found.life != one.life or found.standing is not SubscriptionState.LIVE:
+    subscription, stored = state.subscription, event.subscription
+    assert subscription is not None
+    if stored is None or stored.life != subscription.life or stored.standing is not SubscriptionState.LIVE:
         return _refuse(state, SubscriptionNotFound, f"subscription {state.name} was removed during the seek")
-    if found.seeks != one.seeks or (found.seek is not None and found.seek.op != state.op):
+    if stored.seeks != subscription.seeks or (stored.seek is not None and stored.seek.op != state.op):
         return _refuse(state, Conflict, "a newer seek of the subscription replaced this one")
-    if found.seek is None:
+    if stored.seek is None:
         return _done(state)
     if state.left:
         return _list(state)  # an owner had read what was before this seek
-    ended = replace(found, seek=None, sought=state.op, latched=tuple(sorted(state.drained)))
+    ended = replace(stored, seek=None, sought=state.op, latched=tuple(sorted(state.drained)))
     if not _settled(state, ended):
         return replace(state, waits=state.waits + 1), (ReadSubscription(state.op, state.name),)
     return state, (WriteSubscription(state.op, event.version, ended),)

@@ -107,10 +107,10 @@ def _by_time(segment: Segment, time_ms: int) -> SegmentTarget:
         return SegmentTarget(time_ms=time_ms)
     if not ending.messages:
         return END
-    known = ending.first_publish_ms and ending.last_publish_ms
-    if known and ending.last_publish_ms < time_ms - SEEK_SKEW_MS_MAX:
+    times_known = ending.first_publish_ms and ending.last_publish_ms
+    if times_known and ending.last_publish_ms < time_ms - SEEK_SKEW_MS_MAX:
         return END
-    return BEGIN if known and ending.first_publish_ms >= time_ms else SegmentTarget(time_ms=time_ms)
+    return BEGIN if times_known and ending.first_publish_ms >= time_ms else SegmentTarget(time_ms=time_ms)
 
 
 def _by_places(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
@@ -118,6 +118,6 @@ def _by_places(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]
     gone = [id for id in places if id not in layout]
     if gone:
         raise Misuse("segment not found: it does not exist or was removed by retention", segment=gone[0])
-    found = dict.fromkeys(descendants_of_any(layout, places), BEGIN)
-    found |= dict.fromkeys(ancestors_of_any(layout, places), END)
-    return found | {id: SegmentTarget(place) for id, place in places.items()}
+    targets = dict.fromkeys(descendants_of_any(layout, places), BEGIN)
+    targets |= dict.fromkeys(ancestors_of_any(layout, places), END)
+    return targets | {id: SegmentTarget(place) for id, place in places.items()}

@@ -159,38 +159,38 @@ def validate(state: Sessions) -> None:
 
 
 def _step(state: Sessions, event: Event) -> Step:
-    known = state.find(event.name)
+    session = state.find(event.name)
     match event:
         case Registered():
-            return _register(state, known, event)
-        case _ if known is None or known.generation != event.generation:
+            return _register(state, session, event)
+        case _ if session is None or session.generation != event.generation:
             return state, ()  # of an older connection, or of one that is gone (H-F7)
         case Disconnected(now_ms=now_ms):
-            waiting = replace(known, connection="", until_ms=now_ms + state.grace_ms)
-            return _with(state, waiting), (ArmGrace(known.name, known.generation, waiting.until_ms),)
+            waiting = replace(session, connection="", until_ms=now_ms + state.grace_ms)
+            return _with(state, waiting), (ArmGrace(session.name, session.generation, waiting.until_ms),)
         case Departed():
-            return _without(state, known)
+            return _without(state, session)
         case GraceExpired(now_ms=now_ms):
-            return _without(state, known) if not known.connection and now_ms >= known.until_ms else (state, ())
+            return _without(state, session) if not session.connection and now_ms >= session.until_ms else (state, ())
 
 
-def _register(state: Sessions, known: Session | None, event: Registered) -> Step:
-    if event.resume and (known is None or known.generation != event.resume):
+def _register(state: Sessions, registered: Session | None, event: Registered) -> Step:
+    if event.resume and (registered is None or registered.generation != event.resume):
         return state, ()  # ended, or taken over: a new session must be the consumer's own decision
     generation = event.resume or state.generation + 1
     session = Session(event.name, generation, event.connection, shares=event.shares)
     if not event.connected:
         session = replace(session, connection="", until_ms=event.now_ms + state.grace_ms)
     after = replace(_with(state, session), generation=max(state.generation, generation))
-    changed = known is None or known.shares != event.shares
+    changed = registered is None or registered.shares != event.shares
     effects: list[Effect] = [] if event.resume and not changed else [_store(after)]
-    if known is not None and known.connection and known.connection != event.connection:
-        effects.append(Supersede(event.name, known.connection, generation))
+    if registered is not None and registered.connection and registered.connection != event.connection:
+        effects.append(Supersede(event.name, registered.connection, generation))
     if not event.connected:
         effects.append(ArmGrace(event.name, generation, session.until_ms))
     if changed:
         effects.append(Reassign())
-    if known is not None:
+    if registered is not None:
         effects.append(PushPlan(event.name))
     return after, tuple(effects)
 

@@ -107,13 +107,13 @@ def _subscription_read(state: SubscriptionChange, event: SubscriptionRead) -> St
     """Made and ready, or not there to be removed: done. Of another type: refused (H-D6). Else the record is written"""
     record = state.record
     assert record is not None
-    found = event.subscription
-    if found is not None and found.incarnation != record.incarnation:
-        found = None  # left over from an earlier life of the topic: overwritten
+    subscription = event.subscription
+    if subscription is not None and subscription.incarnation != record.incarnation:
+        subscription = None  # left over from an earlier life of the topic: overwritten
     state = replace(state, version=event.version)
     if state.verb is ChangeKind.DELETE:
-        return _done(state) if found is None else _write(state, found.deleting())
-    if found is None:
+        return _done(state) if subscription is None else _write(state, subscription.deleting())
+    if subscription is None:
         return _write(
             state,
             Subscription(
@@ -125,16 +125,18 @@ def _subscription_read(state: SubscriptionChange, event: SubscriptionRead) -> St
                 undecided=state.undecided,
             ),
         )
-    if found.standing is SubscriptionState.DELETING:
+    if subscription.standing is SubscriptionState.DELETING:
         return _refuse(state, Busy, "the subscription is being removed: try again")
-    if found.undecided and not state.undecided:
-        return _write(state, replace(found, type=state.type, undecided=False))
-    if found.type is not state.type and not state.undecided:
+    if subscription.undecided and not state.undecided:
+        return _write(state, replace(subscription, type=state.type, undecided=False))
+    if subscription.type is not state.type and not state.undecided:
         return _refuse(
-            state, AlreadyExists, f"subscription {found.name} is of type {found.type}: {_instead(found.type)}"
+            state,
+            AlreadyExists,
+            f"subscription {subscription.name} is of type {subscription.type}: {_instead(subscription.type)}",
         )
-    state = replace(state, subscription=found)
-    if found.ready:
+    state = replace(state, subscription=subscription)
+    if subscription.ready:
         return _done(state)
     return _raise(state)  # another broker began and did not finish
 

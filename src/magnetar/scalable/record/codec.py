@@ -160,27 +160,27 @@ def rest(record: Record) -> _JSON:
     return shown
 
 
-def _rest_segment(one: Segment) -> _JSON:
+def _rest_segment(segment: Segment) -> _JSON:
     shown: _JSON = {
-        "segmentId": one.id,
-        "hashRange": {"start": one.range.start, "end": one.range.end},
-        "state": str(State.ACTIVE if one.is_active else State.SEALED),
-        "parentIds": list(one.parents),
-        "childIds": list(one.children),
-        "createdAtEpoch": one.created_epoch,
-        "sealedAtEpoch": one.sealed_epoch,
-        "createdAtMs": one.created_ms,
-        "sealedAtMs": one.sealed_ms,
-        "sealed": not one.is_active,
-        "active": one.is_active,
-        "root": not one.parents,
-        "leaf": not one.children,
-        "legacy": bool(one.legacy_topic),
+        "segmentId": segment.id,
+        "hashRange": {"start": segment.range.start, "end": segment.range.end},
+        "state": str(State.ACTIVE if segment.is_active else State.SEALED),
+        "parentIds": list(segment.parents),
+        "childIds": list(segment.children),
+        "createdAtEpoch": segment.created_epoch,
+        "sealedAtEpoch": segment.sealed_epoch,
+        "createdAtMs": segment.created_ms,
+        "sealedAtMs": segment.sealed_ms,
+        "sealed": not segment.is_active,
+        "active": segment.is_active,
+        "root": not segment.parents,
+        "leaf": not segment.children,
+        "legacy": bool(segment.legacy_topic),
     }
-    if one.legacy_topic:
-        shown["legacyTopicName"] = one.legacy_topic
-    if one.bucket_splits:
-        shown["entryBucketSplits"] = list(one.bucket_splits)
+    if segment.legacy_topic:
+        shown["legacyTopicName"] = segment.legacy_topic
+    if segment.bucket_splits:
+        shown["entryBucketSplits"] = list(segment.bucket_splits)
     return shown
 
 
@@ -220,8 +220,8 @@ def _encode(record: Record) -> bytes:
     return msgspec.json.encode(body)
 
 
-def _kept(one: Segment) -> bytes:
-    return one.keep(msgspec.json.encode(_joined(_segment_form(one), one.unknown)))
+def _kept(segment: Segment) -> bytes:
+    return segment.keep(msgspec.json.encode(_joined(_segment_form(segment), segment.unknown)))
 
 
 def _kept_past(past: Past) -> bytes:
@@ -229,30 +229,30 @@ def _kept_past(past: Past) -> bytes:
 
 
 def _joined(form: msgspec.Struct, unknown: str) -> _JSON:
-    known: _JSON = msgspec.to_builtins(form)
-    return {**msgspec.json.decode(unknown), **known} if unknown else known
+    fields: _JSON = msgspec.to_builtins(form)
+    return {**msgspec.json.decode(unknown), **fields} if unknown else fields
 
 
-def _segment_form(one: Segment) -> _Segment:
-    ending = one.ending
+def _segment_form(segment: Segment) -> _Segment:
+    ending = segment.ending
     return _Segment(
-        segmentId=one.id,
-        hashRange=_Range(one.range.start, one.range.end),
-        state=one.state,
-        parentIds=one.parents,
-        childIds=one.children,
-        createdAtEpoch=one.created_epoch,
-        createdAtMs=one.created_ms,
-        sealedAtEpoch=one.sealed_epoch,
-        sealedAtMs=one.sealed_ms,
-        sealedBy=one.sealed_by,
+        segmentId=segment.id,
+        hashRange=_Range(segment.range.start, segment.range.end),
+        state=segment.state,
+        parentIds=segment.parents,
+        childIds=segment.children,
+        createdAtEpoch=segment.created_epoch,
+        createdAtMs=segment.created_ms,
+        sealedAtEpoch=segment.sealed_epoch,
+        sealedAtMs=segment.sealed_ms,
+        sealedBy=segment.sealed_by,
         end=(ending.end.ledger, ending.end.entry) if ending else None,
         messages=ending.messages if ending else 0,
         bytes=ending.bytes if ending else 0,
         firstPublishMs=ending.first_publish_ms if ending else 0,
         lastPublishMs=ending.last_publish_ms if ending else 0,
-        legacyTopicName=one.legacy_topic,
-        entryBucketSplits=one.bucket_splits,
+        legacyTopicName=segment.legacy_topic,
+        entryBucketSplits=segment.bucket_splits,
     )
 
 
@@ -286,7 +286,7 @@ def _record(form: _Record, raw: Mapping[str, msgspec.Raw], before: Record | None
     segments.sort(key=lambda one: one.id)
     if any(key != str(one.id) for key, one in zip(sorted(form.segments, key=int), segments, strict=True)):
         raise Corrupt("the record lists a segment under the id of another one")
-    known = {} if before is None else {past.form: past for past in before.history if past.form}
+    history = {} if before is None else {past.form: past for past in before.history if past.form}
     past = [bytes(one) for one in form.history]
     return Record(
         layout=Layout(Epoch(form.epoch), SegmentId(form.nextSegmentId), tuple(segments), form.generation),
@@ -301,7 +301,7 @@ def _record(form: _Record, raw: Mapping[str, msgspec.Raw], before: Record | None
         created_ms=form.createdAtMs,
         properties=tuple(sorted(form.properties.items())),
         autoscale=bytes(form.autoScalePolicy).decode(),
-        history=tuple(known.get(one) or _past(one) for one in past),
+        history=tuple(history.get(one) or _past(one) for one in past),
         unknown=_unknown(raw, _Record),
     )
 
@@ -321,7 +321,7 @@ def _segment(key: str, data: bytes) -> Segment:
     ending = None
     if form.end is not None:
         ending = Ending(Position(*form.end), form.messages, form.bytes, form.firstPublishMs, form.lastPublishMs)
-    made = Segment(
+    segment = Segment(
         id=SegmentId(form.segmentId),
         range=HashRange(form.hashRange.start, form.hashRange.end),
         state=form.state,
@@ -337,8 +337,8 @@ def _segment(key: str, data: bytes) -> Segment:
         bucket_splits=form.entryBucketSplits,
         unknown=_unknown(raw, _Segment),
     )
-    made.keep(data)
-    return made
+    segment.keep(data)
+    return segment
 
 
 def _intent(data: bytes) -> Intent:
@@ -363,7 +363,7 @@ def _intent(data: bytes) -> Intent:
 
 def _past(data: bytes) -> Past:
     form = msgspec.json.decode(data, type=_Past)
-    made = Past(
+    past = Past(
         form.op,
         form.kind,
         form.outcome,
@@ -375,8 +375,8 @@ def _past(data: bytes) -> Past:
         form.reason,
         unknown=_unknown(msgspec.json.decode(data), _Past),
     )
-    made.keep(data)
-    return made
+    past.keep(data)
+    return past
 
 
 def _ids(ids: tuple[int, ...]) -> tuple[SegmentId, ...]:

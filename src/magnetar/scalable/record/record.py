@@ -117,8 +117,8 @@ class Record:
 
     def everything(self) -> Iterator[Child]:
         """Every topic that may hold its messages: of the layout, then of the intent."""
-        for one in self.layout.segments:
-            yield Child(one.id, one.range, one.legacy_topic)
+        for segment in self.layout.segments:
+            yield Child(segment.id, segment.range, segment.legacy_topic)
         if self.intent is not None:
             yield from self.intent.children
 

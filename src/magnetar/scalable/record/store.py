@@ -80,17 +80,17 @@ class RecordStore:
     async def change(self, name: TopicName, change: Callable[[Record], Record]) -> Record:
         """Over what stands there, until it is written; the record as it is then. TopicNotFound: it is not live."""
         while True:
-            found, version = await self.fresh(name)
-            if found is None or not found.is_live:
+            record, version = await self.fresh(name)
+            if record is None or not record.is_live:
                 raise TopicNotFound(f"Scalable topic not found: {name}")
-            wanted = change(found)
-            if wanted == found:
-                return found
+            changed = change(record)
+            if changed == record:
+                return record
             try:
-                await self.put(name, wanted, version)
+                await self.put(name, changed, version)
             except BadVersion:
                 continue  # another writer was faster: read its record
-            return wanted
+            return changed
 
     # The records of its subscriptions
 
@@ -104,16 +104,16 @@ class RecordStore:
         """All of this life of the topic, those being removed too, by name."""
         parent = paths.scalable_subscriptions(name)
         await self.store.sync(parent)
-        found = []
+        subscriptions = []
         async for part, node in self.store.scan(parent):
-            one = subscription.decode(decode(part), node.value)
-            if one.incarnation == incarnation:
-                found.append((one, node.stat.version))
-        return sorted(found, key=lambda pair: pair[0].name)
+            stored = subscription.decode(decode(part), node.value)
+            if stored.incarnation == incarnation:
+                subscriptions.append((stored, node.stat.version))
+        return sorted(subscriptions, key=lambda pair: pair[0].name)
 
-    async def write_subscription(self, name: TopicName, one: Subscription, version: int) -> int:
-        path = paths.scalable_subscription(name, one.name)
-        return (await self.store.put(path, subscription.encode(one), expected=version)).version
+    async def write_subscription(self, name: TopicName, stored: Subscription, version: int) -> int:
+        path = paths.scalable_subscription(name, stored.name)
+        return (await self.store.put(path, subscription.encode(stored), expected=version)).version
 
     # What deciders ask for
 
@@ -145,8 +145,8 @@ class RecordStore:
                 await self._remove(name, call.name, call.version)
                 return SubscriptionRemoved(call.op)
             case RemoveSubscriptions():
-                for one, version in await self.subscriptions(name, call.incarnation):
-                    await self._remove(name, one.name, version)
+                for stored, version in await self.subscriptions(name, call.incarnation):
+                    await self._remove(name, stored.name, version)
                 return SubscriptionsRemoved(call.op)
 
     async def _remove(self, name: TopicName, subscription_name: str, version: int) -> None:

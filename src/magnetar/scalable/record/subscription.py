@@ -148,7 +148,7 @@ class _Form(msgspec.Struct, omit_defaults=True):
 
 def encode(subscription: Subscription) -> bytes:
     plan = subscription.plan
-    known: dict[str, Any] = msgspec.to_builtins(
+    fields: dict[str, Any] = msgspec.to_builtins(
         _Form(
             v=VERSION,
             type=subscription.type,
@@ -178,7 +178,7 @@ def encode(subscription: Subscription) -> bytes:
         )
     )
     unknown = msgspec.json.decode(subscription.unknown) if subscription.unknown else {}
-    return msgspec.json.encode({**unknown, **known})
+    return msgspec.json.encode({**unknown, **fields})
 
 
 def decode(name: str, data: bytes) -> Subscription:

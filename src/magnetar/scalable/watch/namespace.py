@@ -141,18 +141,18 @@ class _Followed:
         self._all = False
         self._changed.clear()
         await self._store.sync(self._parent)
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         async for part, node in self._store.scan(self._parent):
             name, member = _member(f"{self._parent}/{part}", node.value)
             if member is not None:
-                found[name] = member
+                members[name] = member
         if not self._known:
-            self._known, self._members = True, found
+            self._known, self._members = True, members
             for listener in list(self._listeners):
-                listener.begun(found)
+                listener.begun(members)
             return
-        for name in sorted(self._members.keys() | found.keys()):
-            self._note(name, found.get(name))
+        for name in sorted(self._members.keys() | members.keys()):
+            self._note(name, members.get(name))
 
     async def _read_one(self, path: str) -> None:
         node = await self._store.get(path)

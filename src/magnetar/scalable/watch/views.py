@@ -110,9 +110,9 @@ class Views:
             namespace, bundle = await self._brokers.place(segment.topic(name))
             if bundle not in bundles:
                 bundles[bundle] = await self._brokers.ownership.known(namespace, bundle)
-            found = bundles[bundle]
-            if found is not None:
-                owners[segment.id] = found
+            broker = bundles[bundle]
+            if broker is not None:
+                owners[segment.id] = broker
         return TopicView(name, record, owners, None if controller is None else decode_leader(controller.value))
 
     async def plain(self, name: TopicName) -> TopicView:

@@ -206,11 +206,11 @@ class _Watched:
             session.ended()
 
     def _body(self, extended: bool) -> bytes:
-        found = self._bodies.get(extended)
-        if found is None:
+        body = self._bodies.get(extended)
+        if body is None:
             assert self._shown is not None
-            found = self._bodies[extended] = layouts.update_body(self.name, self._shown, extended=extended)
-        return found
+            body = self._bodies[extended] = layouts.update_body(self.name, self._shown, extended=extended)
+        return body
 
     def _end(self) -> None:
         if not self._over:
