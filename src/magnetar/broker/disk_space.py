@@ -170,9 +170,9 @@ class DiskSpace:
         for first in range(0, len(topics), UNLOADS_AT_ONCE_MAX):
             part = topics[first : first + UNLOADS_AT_ONCE_MAX]
             unloads = (self._node.topics.unload(one.name) for one in part)
-            for one in await asyncio.gather(*unloads, return_exceptions=True):
-                if isinstance(one, BaseException):
-                    log.warning("topic_unload_failed", error=str(one))
+            for outcome in await asyncio.gather(*unloads, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    log.warning("topic_unload_failed", error=str(outcome))
 
     def _warn(self) -> None:
         """Warns once until space is free again. On a large disk a fifth is enough for a long time."""

@@ -60,14 +60,14 @@ class EmbeddedBroker:
     async def start(
         cls,
         open_engines: OpenEngines,
-        given: Mapping[str, str],
+        configuration: Mapping[str, str],
         skin: Callable[[Node], WebServerProtocol],
         *,
         make_runtime: Callable[[Files], RealRuntime] = RealRuntime,
     ) -> EmbeddedBroker:
         """Starts a broker on these engines with these settings. Conflict: the directory or a port is in use. Misuse: a
         setting is unknown or of the wrong form. `make_runtime`: for a host with another clock or another disk."""
-        settings = Settings(None, given)
+        settings = Settings(None, configuration)
         if settings.unknown:
             raise Misuse(f"unknown settings: {', '.join(sorted(settings.unknown))}")
         files = HeldFiles()
@@ -167,12 +167,12 @@ def known_settings() -> list[str]:
 def _hang_up(sockets: list[socket.socket]) -> None:
     """Shuts the sockets down: closing alone does not reach the peer while a forked child has a copy of the
     descriptor."""
-    for one in sockets:
+    for listening in sockets:
         try:
-            one.shutdown(socket.SHUT_RDWR)
+            listening.shutdown(socket.SHUT_RDWR)
         except OSError:  # hung up already
             pass
-        one.close()
+        listening.close()
 
 
 async def _end_tasks() -> None:

@@ -246,8 +246,8 @@ class Node:
 
     def sockets(self) -> list[Any]:
         """The sockets of the listener and of every client."""
-        found = list(self._server.sockets) if self._server is not None else []
-        return found + [connection.socket for connection in self.connections if connection.socket is not None]
+        sockets = list(self._server.sockets) if self._server is not None else []
+        return sockets + [connection.socket for connection in self.connections if connection.socket is not None]
 
     def cut(self) -> None:
         """Closes the port and all connections without notice, as the end of a process does."""
@@ -349,11 +349,11 @@ class Node:
         self._names += 1
         return f"{self._life}-{self._names}"
 
-    def consumer_name(self, asked: str) -> str:
+    def consumer_name(self, requested: str) -> str:
         """Stock pattern and list consumers send no name. Without a generated one they would share all points of the
         ring (SC-C4)."""
-        if asked:
-            return asked
+        if requested:
+            return requested
         return f"{self.runtime.rng('consumer-names').getrandbits(40):010x}"
 
     @asynccontextmanager

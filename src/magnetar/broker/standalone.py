@@ -49,7 +49,7 @@ class Web(Protocol):
 
 async def run(
     data: str,
-    given: Mapping[str, str],
+    configuration: Mapping[str, str],
     conf: str | None,
     web: type[Web] | Callable[[Node], Web],
     say: Callable[[str], None],
@@ -63,7 +63,7 @@ async def run(
     if form not in ("text", "json"):
         raise Misuse(f"MAGNETAR_LOG must be text or json, got {form}")
     logs.configure(json=form == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info"))
-    settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
+    settings = Settings.load(conf, configuration) if conf is not None else Settings(None, configuration)
     if settings.number("brokerServicePort") == settings.number("webServicePort") != 0:
         raise Misuse(
             "brokerServicePort and webServicePort must be different",

@@ -110,51 +110,51 @@ class HoldExpirer:
     async def _visit(self, topic: TopicName, record: Record, seen: Seen) -> bool:
         """Returns whether this broker reports the layout of the topic."""
         runtime = self._node.runtime
-        found = await self._node.scalable.records.subscriptions(topic, record.incarnation) if record.is_live else []
+        stored = await self._node.scalable.records.subscriptions(topic, record.incarnation) if record.is_live else []
         shows = record.is_live and not record.is_plain and await self._shows(topic, record)
         if shows:
-            self.layouts.keep(layout_sample(topic, record, [one for one, _ in found]))
-        for one, version in found:
-            if one.hold is None or one.standing is not SubscriptionState.LIVE:
+            self.layouts.keep(layout_sample(topic, record, [one for one, _ in stored]))
+        for subscription, version in stored:
+            if subscription.hold is None or subscription.standing is not SubscriptionState.LIVE:
                 continue
-            since = seen.get((topic.canonical, one.name, one.hold.warned_ms), runtime.monotonic())
+            since = seen.get((topic.canonical, subscription.name, subscription.hold.warned_ms), runtime.monotonic())
             try:
-                held = await self._settle(topic, one, version, runtime.monotonic() - since)
+                held = await self._settle(topic, subscription, version, runtime.monotonic() - since)
                 if held is None:
                     continue
                 if held.warned_ms:
-                    self._announced[topic.canonical, one.name, held.warned_ms] = since
+                    self._announced[topic.canonical, subscription.name, held.warned_ms] = since
                 self.expect(topic, held, runtime.monotonic() - since)
                 lag = await self._lag(topic, record, held)
                 if lag is not None:
-                    self._shown[topic.canonical, one.name] = held, lag
+                    self._shown[topic.canonical, subscription.name] = held, lag
             except BadVersion:
                 pass  # its reader came, or another broker was faster
             except MagnetarError as error:
-                log.warning("hold_check_failed", topic=str(topic), hold=one.name, error=str(error))
+                log.warning("hold_check_failed", topic=str(topic), hold=subscription.name, error=str(error))
         return shows
 
-    async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
+    async def _settle(self, topic: TopicName, subscription: Subscription, version: int, since_s: float) -> Held | None:
         """Writes the due changes and returns the resulting hold."""
-        assert one.hold is not None
-        node, held = self._node, one.hold
+        assert subscription.hold is not None
+        node, held = self._node, subscription.hold
         now_ms = node.runtime.wall()
-        facts = {"topic": str(topic), "hold": one.name, "owner": held.owner, "until_ms": held.until_ms}
+        facts = {"topic": str(topic), "hold": subscription.name, "owner": held.owner, "until_ms": held.until_ms}
         match hold.due(held, now_ms, since_s):
             case Due.WARN:
                 held = hold.warned(held, now_ms)
-                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                await node.scalable.records.write_subscription(topic, replace(subscription, hold=held), version)
                 log.warning("hold_expiry_approached", **facts, do="start its reader, or unread messages may be trimmed")
-                node.runtime.mark("hold.warned", topic=str(topic), hold=one.name)
+                node.runtime.mark("hold.warned", topic=str(topic), hold=subscription.name)
                 self._warnings.value += 1
             case Due.EXPIRE:
                 held = hold.expired(held, now_ms)
-                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                await node.scalable.records.write_subscription(topic, replace(subscription, hold=held), version)
                 log.error("hold_expired", **facts, do="restart its reader; unread messages are no longer kept")
-                node.runtime.mark("hold.expired", topic=str(topic), hold=one.name)
+                node.runtime.mark("hold.expired", topic=str(topic), hold=subscription.name)
                 self._expirations.value += 1
             case Due.REMOVE:
-                await node.scalable.unsubscribe(topic, one.name)
+                await node.scalable.unsubscribe(topic, subscription.name)
                 log.warning("hold_removed", **facts)
                 return None
             case Due.NOTHING:

@@ -107,19 +107,21 @@ class Holds:
                     "the topic was deleted and created again after these positions were read: start a new read",
                     topic=str(topic),
                 )
-            one, version = await scalable.records.subscription(whole, asking.name)
-            there = one is not None and one.incarnation == record.incarnation and one.ready
+            subscription, version = await scalable.records.subscription(whole, asking.name)
+            there = subscription is not None and subscription.incarnation == record.incarnation and subscription.ready
             makes = not asking.resumes and (not asking.begins or asking.places is not None)
-            if not makes and (one is None or not there or one.hold is None):
+            if not makes and (subscription is None or not there or subscription.hold is None):
                 raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
             if not looked:  # check once: a position that exists stays valid
-                await self._check_places(topic, record, one.hold if one is not None and there else None, asking)
+                await self._check_places(
+                    topic, record, subscription.hold if subscription is not None and there else None, asking
+                )
                 looked = True
-            if one is None or not there:
+            if subscription is None or not there:
                 await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
                 continue
             try:
-                answer = await self._move(topic, record, one, version, asking)
+                answer = await self._move(topic, record, subscription, version, asking)
                 self.expiry.expect(whole, answer.held)
                 return answer
             except BadVersion:
@@ -127,13 +129,15 @@ class Holds:
         raise Busy(f"hold {asking.name} of {topic} changed during every attempt to update it: try again")
 
     async def _move(
-        self, topic: TopicName, record: Record, one: Subscription, version: int, asking: HoldRequest
+        self, topic: TopicName, record: Record, subscription: Subscription, version: int, asking: HoldRequest
     ) -> HoldResult:
-        if one.type is not Type.CHECKPOINT:
-            raise AlreadyExists(f"subscription {one.name} of {topic} is of type {one.type}: choose another name")
-        if one.standing is not SubscriptionState.LIVE:
+        if subscription.type is not Type.CHECKPOINT:
+            raise AlreadyExists(
+                f"subscription {subscription.name} of {topic} is of type {subscription.type}: choose another name"
+            )
+        if subscription.standing is not SubscriptionState.LIVE:
             raise Busy("the hold is being released: try again")
-        before = one.hold
+        before = subscription.hold
         held, moved = hold.moved(
             before,
             record.layout,
@@ -143,10 +147,10 @@ class Holds:
             owner=asking.owner,
             around=asking.around,
         )
-        await self._node.scalable.records.write_subscription(topic.scalable, replace(one, hold=held), version)
+        await self._node.scalable.records.write_subscription(topic.scalable, replace(subscription, hold=held), version)
         expired = before is not None and not before.keeps
         if expired:
-            self._node.runtime.mark("hold.revived", topic=str(topic), hold=one.name)
+            self._node.runtime.mark("hold.revived", topic=str(topic), hold=subscription.name)
         asks = asking.places is not None and (expired or before is None)
         lost = await self._lost(topic, record, held) if asks else ()
         return HoldResult(record, held, moved, expired, lost, "" if before is None else before.owner)
@@ -167,26 +171,26 @@ class Holds:
             if strange and layout.segments:
                 raise Misuse(f"segment {strange[0]} does not exist: {_ADVICE}", topic=str(topic))
         kept = {} if before is None else {id: at for id, at in before.places if id in record.layout}
-        known = stands(record.layout, kept)
-        wanted = [
+        accepted = stands(record.layout, kept)
+        moved = [
             (id, place)
             for id, place in sorted(asking.places.items())
-            if id in known and place != DONE and place > known[id]
+            if id in accepted and place != DONE and place > accepted[id]
         ]
-        asked = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in wanted]
-        if not asked:
+        questions = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in moved]
+        if not questions:
             return
         try:
             async with asyncio.timeout(HOLD_ASK_S):
-                found = await self._plans.measure(asked)
+                answers = await self._plans.measure(questions)
         except (TimeoutError, MagnetarError) as error:
             log.info("hold_places_check_failed", topic=str(topic), hold=asking.name, error=str(error))
             return
-        for (id, place), said in zip(wanted, found, strict=True):
-            if said is not None and said.start != place:
+        for (id, place), answer in zip(moved, answers, strict=True):
+            if answer is not None and answer.start != place:
                 nearest = (
-                    f"the nearest position is {said.start}"
-                    if said.start.ledger >= 0
+                    f"the nearest position is {answer.start}"
+                    if answer.start.ledger >= 0
                     else "the segment never had a message"
                 )
                 raise Misuse(f"segment {id} has no message at {place}, {nearest}: {_ADVICE}", topic=str(topic))
@@ -194,9 +198,9 @@ class Holds:
     async def release(self, topic: TopicName, name: str, *, force: bool = True) -> None:
         """SubscriptionNotFound: the hold does not exist. Conflict: a group uses it and `force` is not set; the group
         would end."""
-        found = await self.find(topic, name)
-        if found.members and not force:
-            members = ", ".join(found.members)
+        subscription = await self.find(topic, name)
+        if subscription.members and not force:
+            members = ", ".join(subscription.members)
             raise Conflict(
                 f"Hold {name} of {topic} is used by members of its group ({members}): close them, or use force"
             )
@@ -204,15 +208,15 @@ class Holds:
 
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
         """The segments with deleted messages; the hold prevents any further deletion."""
-        asked = [
+        questions = [
             (id, Asked(place, marks_max=1, settled=True))
             for id, place in stands(record.layout, dict(held.places)).items()
             if place != DONE
         ]
-        found = await self._plans.measure([(record.layout.segment(id).topic(topic), one) for id, one in asked])
+        answers = await self._plans.measure([(record.layout.segment(id).topic(topic), one) for id, one in questions])
         gone = [
             id
-            for (id, one), said in zip(asked, found, strict=True)
+            for (id, one), said in zip(questions, answers, strict=True)
             if (said.lost if said is not None else not record.layout.segment(id).is_active)
         ]
         return tuple(gone)
@@ -228,20 +232,20 @@ class Holds:
         parent = topic.name.parent if topic.name.is_segment else topic.name.scalable
         record, _ = await scalable.records.fresh(parent)
         id = None if record is None or not record.is_live else _segment(topic.name, record)
-        found = AFTER_ALL
+        lowest = AFTER_ALL
         if record is None or id is None:
-            return found
-        for one, _ in await scalable.records.subscriptions(parent, record.incarnation):
-            if one.hold is not None:
-                found = min(found, hold.floor(one.hold, record.layout, id))
-        return found
+            return lowest
+        for subscription, _ in await scalable.records.subscriptions(parent, record.incarnation):
+            if subscription.hold is not None:
+                lowest = min(lowest, hold.floor(subscription.hold, record.layout, id))
+        return lowest
 
     # What people ask
 
     async def find(self, topic: TopicName, name: str) -> HoldSummary:
-        for one in await self.list(topic):
-            if one.name == name:
-                return one
+        for subscription in await self.list(topic):
+            if subscription.name == name:
+                return subscription
         raise SubscriptionNotFound(f"Hold {name} not found on topic {topic}")
 
     async def list(self, topic: TopicName) -> list[HoldSummary]:
@@ -249,7 +253,7 @@ class Holds:
         record = await self._node.scalable.read(topic.scalable)
         if record is None:
             record = await self._plans.record(topic)
-        found = await self._node.scalable.records.subscriptions(topic.scalable, record.incarnation)
+        stored = await self._node.scalable.records.subscriptions(topic.scalable, record.incarnation)
         return [
             HoldSummary(
                 one.name,
@@ -257,31 +261,31 @@ class Holds:
                 await self.behind(topic, record, dict(one.hold.places)),
                 tuple(member.name for member in one.members),
             )
-            for one, _ in found
+            for one, _ in stored
             if one.hold is not None and one.standing is SubscriptionState.LIVE
         ]
 
     async def behind(self, topic: TopicName, record: Record, places: Places, *, kept: bool = True) -> Lag:
         """The lag of a reader at these positions. `kept`: nothing behind them was trimmed, so the record contains the
         counts of an unread sealed segment, which need not be loaded."""
-        found = NO_LAG
-        asked: list[tuple[TopicName, Asked]] = []
+        lag = NO_LAG
+        questions: list[tuple[TopicName, Asked]] = []
         for id, place in stands(record.layout, places).items():
             segment = record.layout.segment(id)
             if place == START and segment.ending is not None and kept:
-                found += Lag(segment.ending.messages, segment.ending.bytes, segment.ending.first_publish_ms)
+                lag += Lag(segment.ending.messages, segment.ending.bytes, segment.ending.first_publish_ms)
             elif place != DONE:
-                asked.append((segment.topic(topic), Asked(_from(place), marks_max=1)))
+                questions.append((segment.topic(topic), Asked(_from(place), marks_max=1)))
         firsts: list[tuple[TopicName, Asked]] = []
-        for (name, _), said in zip(asked, await self._plans.measure(asked), strict=True):
-            if said is not None and said.messages:
-                found += Lag(said.messages, said.bytes)
-                next = ReadPosition(said.start.ledger, said.start.entry + 1)
-                firsts.append((name, Asked(said.start, target=next, marks_max=1)))
-        for said in await self._plans.measure(firsts):
-            if said is not None and said.marks:
-                found += Lag(oldest_ms=said.marks[0].publish_ms)
-        return found
+        for (name, _), answer in zip(questions, await self._plans.measure(questions), strict=True):
+            if answer is not None and answer.messages:
+                lag += Lag(answer.messages, answer.bytes)
+                next = ReadPosition(answer.start.ledger, answer.start.entry + 1)
+                firsts.append((name, Asked(answer.start, target=next, marks_max=1)))
+        for answer in await self._plans.measure(firsts):
+            if answer is not None and answer.marks:
+                lag += Lag(oldest_ms=answer.marks[0].publish_ms)
+        return lag
 
     async def _shows(self, topic: TopicName, record: Record) -> bool:
         """Whether this broker reports the topic: the owner of its first active segment does."""

@@ -63,104 +63,108 @@ class ReadPlanner:
         """TopicNotFound: the topic does not exist."""
         record = await self.record(name)
         layout = record.layout
-        found: dict[SegmentId, EncodedRange] = {}
+        ranges: dict[SegmentId, EncodedRange] = {}
         topics = self._known(name, layout).topics
         for ids in rounds(layout, question):
-            wanted = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
-            for id, said in zip(ids, await self._told(wanted), strict=True):
-                if said is None:
-                    said = told(missing(layout.segment(id), question))
-                elif said.sealed and layout.segment(id).is_active:
-                    said = told(agreed(said.stretch))
-                found[id] = said
-            if enough(question, found):
+            questions = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
+            for id, answer in zip(ids, await self._told(questions), strict=True):
+                if answer is None:
+                    answer = told(missing(layout.segment(id), question))
+                elif answer.sealed and layout.segment(id).is_active:
+                    answer = told(agreed(answer.stretch))
+                ranges[id] = answer
+            if enough(question, ranges):
                 break
-        return ReadPlan(record, found)
+        return ReadPlan(record, ranges)
 
     def _known(self, name: TopicName, layout: Layout) -> _Kept:
         key = name.canonical
-        known = self._kept.pop(key, None)
-        if known is None or known.layout is not layout:
-            known = _Kept(layout, {one.id: one.topic(name) for one in layout.segments})
+        kept = self._kept.pop(key, None)
+        if kept is None or kept.layout is not layout:
+            kept = _Kept(layout, {one.id: one.topic(name) for one in layout.segments})
             if len(self._kept) >= RECORDS_DECODED_MAX:
                 del self._kept[next(iter(self._kept))]
-        self._kept[key] = known
-        return known
+        self._kept[key] = kept
+        return kept
 
     async def measured(self, request: Measure) -> MeasuredAll:
         """Measures at the request of another broker."""
         pairs = zip(request.topics, request.asked, strict=True)
-        found = await self._here([(topic_name(topic), one) for topic, one in pairs])
-        return MeasuredAll(tuple(None if said is None else said.stretch for said in found))
+        ranges = await self._here([(topic_name(topic), one) for topic, one in pairs])
+        return MeasuredAll(tuple(None if said is None else said.stretch for said in ranges))
 
     async def record(self, name: TopicName) -> Record:
         """The record of a scalable or migrated topic; for a plain topic the layout that represents it.
         TopicNotFound."""
-        found = await self._node.scalable.read(name.scalable)
-        if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+        record = await self._node.scalable.read(name.scalable)
+        if name.domain is Domain.PERSISTENT and (record is None or record.is_plain):
             topics = await self._node.segments.plains.topics(name, create=False)
-            if found is not None:
-                return found.grown(topics)
+            if record is not None:
+                return record.grown(topics)
             return Record(synthetic(topics, epoch=len(topics) if topic_name(topics[0]).is_partition else 0), 0)
-        if found is None or found.is_plain:
+        if record is None or record.is_plain:
             raise TopicNotFound(f"Scalable topic not found: {name}")
-        return found
+        return record
 
     async def serves(self, name: TopicName) -> bool:
         """Whether this broker measures the topic."""
         node = self._node
         return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
 
-    async def measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[ReadableRange | None]:
+    async def measure(self, questions: list[tuple[TopicName, Asked]]) -> list[ReadableRange | None]:
         """The range of each topic, measured by its owner. None: the topic does not exist."""
-        return [None if said is None else said.stretch for said in await self._told(wanted)]
+        return [None if said is None else said.stretch for said in await self._told(questions)]
 
-    async def _told(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+    async def _told(self, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
         node = self._node
         if not node.served.cluster:
-            return await self._here(wanted)
+            return await self._here(questions)
         places: dict[str, list[int]] = {}
-        for index, (topic, _) in enumerate(wanted):
+        for index, (topic, _) in enumerate(questions):
             places.setdefault((await self._destination(node, topic)).id, []).append(index)
-        found: list[EncodedRange | None] = [None] * len(wanted)
+        ranges: list[EncodedRange | None] = [None] * len(questions)
         parts = list(places.items())
-        answers = await asyncio.gather(*(self._at(broker, [wanted[index] for index in part]) for broker, part in parts))
-        for (_, part), answer in zip(parts, answers, strict=True):
-            for index, said in zip(part, answer, strict=True):
-                found[index] = said
-        return found
-
-    async def _at(self, broker: str, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
-        if broker == self._node.ownership.me.id:
-            return await self._here(wanted)
-        request = Measure(
-            op="plan", topics=tuple(str(topic) for topic, _ in wanted), asked=tuple(one for _, one in wanted)
+        answers = await asyncio.gather(
+            *(self._at(broker, [questions[index] for index in part]) for broker, part in parts)
         )
-        found = (await self._node.peers.measure(wanted[0][0], request)).stretches
-        return [None if said is None else told(said) for said in found]
+        for (_, part), answer in zip(parts, answers, strict=True):
+            for index, encoded in zip(part, answer, strict=True):
+                ranges[index] = encoded
+        return ranges
 
-    async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+    async def _at(self, broker: str, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+        if broker == self._node.ownership.me.id:
+            return await self._here(questions)
+        request = Measure(
+            op="plan", topics=tuple(str(topic) for topic, _ in questions), asked=tuple(one for _, one in questions)
+        )
+        ranges = (await self._node.peers.measure(questions[0][0], request)).stretches
+        return [None if said is None else told(said) for said in ranges]
+
+    async def _here(self, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
         """Measures loaded topics first; loads the others, a bounded number at a time."""
-        found: list[EncodedRange | None] = [None] * len(wanted)
+        ranges: list[EncodedRange | None] = [None] * len(questions)
         cold: list[int] = []
         loaded = self._node.topics.loaded
-        for index, (name, one) in enumerate(wanted):
+        for index, (name, question) in enumerate(questions):
             topic = loaded.get(name.canonical)
             if isinstance(topic, Topic) and not topic.closing:
-                said = topic.meter.at_once(one)
-                found[index] = said if said is not None else await topic.meter.measure(one)
+                answer = topic.meter.at_once(question)
+                ranges[index] = answer if answer is not None else await topic.meter.measure(question)
             else:
                 cold.append(index)
         for at in range(0, len(cold), CALLS_AT_ONCE_MAX):
             part = cold[at : at + CALLS_AT_ONCE_MAX]
-            for index, said in zip(part, await asyncio.gather(*(self._load(*wanted[i]) for i in part)), strict=True):
-                found[index] = said
-        return found
+            for index, answer in zip(
+                part, await asyncio.gather(*(self._load(*questions[i]) for i in part)), strict=True
+            ):
+                ranges[index] = answer
+        return ranges
 
-    async def _load(self, name: TopicName, one: Asked) -> EncodedRange | None:
+    async def _load(self, name: TopicName, question: Asked) -> EncodedRange | None:
         try:
             topic = await self._node.topics.get(name, create=False)
         except TopicNotFound:
             return None
         assert isinstance(topic, Topic)
-        return await topic.meter.measure(one)
+        return await topic.meter.measure(question)

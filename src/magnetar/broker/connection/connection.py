@@ -143,9 +143,11 @@ class Connection(asyncio.Protocol):
         self.congested = False
         self._unread = 0
         self.resume_if_light()
-        found = (consumer.subscription for consumer in self.consumers.values())
+        subscriptions = (consumer.subscription for consumer in self.consumers.values())
         # Each once: every consumer of a subscription would pump for all of them.
-        for dispatcher in dict.fromkeys(subscription.dispatcher for subscription in found if subscription is not None):
+        for dispatcher in dict.fromkeys(
+            subscription.dispatcher for subscription in subscriptions if subscription is not None
+        ):
             dispatcher.pump()
         scalable.resume(self)
         topic_list.resume(self)
@@ -344,23 +346,23 @@ class Connection(asyncio.Protocol):
         return data, missing
 
     def _take(self, data: bytes, start_at: int) -> None:
-        found, consumed = frames.split(data, start_at, self.frame_bytes_max)
-        self._handle(data, found, consumed, 0)
+        complete, consumed = frames.split(data, start_at, self.frame_bytes_max)
+        self._handle(data, complete, consumed, 0)
 
-    def _handle(self, data: bytes, found: list[frames.Frame], consumed: int, index: int) -> None:
-        count = len(found)
+    def _handle(self, data: bytes, complete: list[frames.Frame], consumed: int, index: int) -> None:
+        count = len(complete)
         left = CONNECTION_TURN_COMMANDS_MAX
         while index < count and not self.closed:
-            start, end, _ = found[index]
+            start, end, _ = complete[index]
             if data.startswith(frames.SEND_OPENING, start) and data[start + 3] == end - start - 4 < 128:
                 kind = frames.SEND  # of the usual form: as `command_type` says, a call less
             else:
                 kind = frames.command_type(data, start, end)
             if kind == frames.SEND and self.connected:
-                index = take_sends(self, data, found, index)
+                index = take_sends(self, data, complete, index)
                 continue
             if left <= 0:
-                self._wait_for_turn((data, found, consumed, index))
+                self._wait_for_turn((data, complete, consumed, index))
                 return
             left -= 1 + ((end - start) >> 10)
             index += 1
@@ -376,7 +378,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._command(data, start, end)
             if work is not None and not self._worked(work):
-                self._wait_for_turn((data, found, consumed, index))
+                self._wait_for_turn((data, complete, consumed, index))
                 return
         if consumed < len(data) and not self.closed:
             self._need = frames.frame_size(data, consumed)

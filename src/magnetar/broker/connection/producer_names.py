@@ -23,8 +23,8 @@ class ProducerNames:
 
     def reserve(self, segment: TopicName, attached: Set[str]) -> str:
         """The name for one more attachment to this segment; `attached` are the names in use there."""
-        known = self._names.get(segment.parent.canonical, [])
-        for name in known:
+        names = self._names.get(segment.parent.canonical, [])
+        for name in names:
             if name not in attached and (segment.canonical, name) not in self._pending:
                 break
         else:
@@ -40,7 +40,7 @@ class ProducerNames:
     def remember(self, segment: TopicName, name: str) -> None:
         """A generated name is in use: by a client that reconnected, it comes from another connection."""
         topic = segment.parent.canonical
-        known = self._names.pop(topic, [])
-        self._names[topic] = known if name in known else [*known, name][-CONNECTION_PRODUCER_NAMES_MAX:]
+        names = self._names.pop(topic, [])
+        self._names[topic] = names if name in names else [*names, name][-CONNECTION_PRODUCER_NAMES_MAX:]
         while len(self._names) > CONNECTION_PRODUCER_NAMES_MAX:
             del self._names[next(iter(self._names))]

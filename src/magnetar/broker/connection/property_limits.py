@@ -51,9 +51,9 @@ class Kept:
         self._account = account
         self._sizes: dict[tuple[str, int], int] = {}
 
-    def check(self, asked: Asked, what: str, *names: str) -> int:
+    def check(self, command: Asked, what: str, *names: str) -> int:
         """The bytes that a producer or consumer would store. Raises `LimitExceeded` beyond a bound."""
-        size = properties_size(asked.metadata, f"a {what}", GIVEN_PROPERTIES_BYTES_MAX)
+        size = properties_size(command.metadata, f"a {what}", GIVEN_PROPERTIES_BYTES_MAX)
         size += sum(len(name) for name in names)
         if self.bytes + size > CONNECTION_KEPT_BYTES_MAX:
             raise LimitExceeded(

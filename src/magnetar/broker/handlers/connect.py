@@ -21,29 +21,29 @@ EXTENSIONS_VERSION = 1  # version of Magnetar's commands and fields, sent only t
 
 
 def connect(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.connect
+    request = command.connect
     if connection.connected:
         raise BadFrame("CONNECT must be sent only once on a connection")
-    if len(asked.client_version) > CLIENT_VERSION_CHARS_MAX:
+    if len(request.client_version) > CLIENT_VERSION_CHARS_MAX:
         text = f"client_version must have at most {CLIENT_VERSION_CHARS_MAX} characters: shorten the description"
         connection.write(commands.error(NO_REQUEST, pb.NotAllowedError, text))
         connection.close()
         return
-    if asked.proxy_to_broker_url:
-        log.info("proxied_connect_received", peer=connection.peer, to=asked.proxy_to_broker_url)
-    connection.client_version = asked.client_version
-    connection.protocol_version = min(commands.PROTOCOL_VERSION, asked.protocol_version)
-    connection.features = pb.FeatureFlags.FromString(asked.feature_flags.SerializeToString())  # else all is kept
+    if request.proxy_to_broker_url:
+        log.info("proxied_connect_received", peer=connection.peer, to=request.proxy_to_broker_url)
+    connection.client_version = request.client_version
+    connection.protocol_version = min(commands.PROTOCOL_VERSION, request.protocol_version)
+    connection.features = pb.FeatureFlags.FromString(request.feature_flags.SerializeToString())  # else all is kept
     connection.features.DiscardUnknownFields()
-    connection.principal = connection.node.access.authenticate(asked.auth_method_name, asked.auth_data)
+    connection.principal = connection.node.access.authenticate(request.auth_method_name, request.auth_data)
     node = connection.node
     flags = pb.FeatureFlags(
         supports_topic_watchers=node.settings.flag("enableBrokerTopicListWatcher"),
         supports_get_partitioned_metadata_without_auto_creation=True,
         supports_scalable_topics=node.scalable.enabled,
     )
-    if asked.feature_flags.magnetar_extensions:
-        flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)
+    if request.feature_flags.magnetar_extensions:
+        flags.magnetar_extensions = min(EXTENSIONS_VERSION, request.feature_flags.magnetar_extensions)
     connection.connected = True
     node.strangers.leave(connection)
     connection.frame_bytes_max = node.frame_bytes_max

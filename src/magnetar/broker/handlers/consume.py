@@ -51,55 +51,58 @@ REDELIVER = int(pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
 
 
 def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.subscribe
-    if asked.consumer_id in connection.making_consumers:
+    request = command.subscribe
+    if request.consumer_id in connection.making_consumers:
         # The client timed out and repeats the request: as in Pulsar, the answer makes it retry.
         text = "this consumer is already being created: try again"
-        connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
+        connection.write(commands.error(request.request_id, pb.ServiceNotReady, text))
         return
-    known = connection.consumers.get(asked.consumer_id)
-    if known is not None and not known.closed:
-        connection.write(success(asked.request_id))
+    existing = connection.consumers.get(request.consumer_id)
+    if existing is not None and not existing.closed:
+        connection.write(success(request.request_id))
         return
-    if known is None and len(connection.consumers) + len(connection.making_consumers) >= CONNECTION_CONSUMERS_MAX:
+    if existing is None and len(connection.consumers) + len(connection.making_consumers) >= CONNECTION_CONSUMERS_MAX:
         text = f"a connection must not have more than {CONNECTION_CONSUMERS_MAX} consumers: open another connection"
         connection.refused.add()
-        connection.write(commands.error(asked.request_id, LimitExceeded.wire, text))
+        connection.write(commands.error(request.request_id, LimitExceeded.wire, text))
         return
-    task = start(connection, _subscribe(connection, asked), error_reply(asked.request_id))
+    task = start(connection, _subscribe(connection, request), error_reply(request.request_id))
     if task is not None:
-        connection.making_consumers[asked.consumer_id] = task
+        connection.making_consumers[request.consumer_id] = task
 
 
-async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> bytes | None:
+async def _subscribe(connection: Connection, request: pb.CommandSubscribe) -> bytes | None:
     node = connection.node
     try:
-        if not asked.subscription:
+        if not request.subscription:
             # Upstream's code for an empty name; it makes the stock client raise InvalidConfiguration.
             raise ProducerBusy("the subscription name must not be empty")
-        name = topic_name(asked.topic)
+        name = topic_name(request.topic)
         check_plain(node, name)
         node.allow(connection.principal, "consume", str(name))
-        if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
+        if request.read_compacted and request.subType not in (
+            pb.CommandSubscribe.Exclusive,
+            pb.CommandSubscribe.Failover,
+        ):
             raise Misuse("read_compacted requires an Exclusive or Failover subscription")
-        size = connection.kept.check(asked, "consumer", asked.subscription, asked.consumer_name)
-        properties_size(asked.subscription_properties, "a subscription", STORED_PROPERTIES_BYTES_MAX)
-        topic, consumer = await _attach(connection, name, asked)
+        size = connection.kept.check(request, "consumer", request.subscription, request.consumer_name)
+        properties_size(request.subscription_properties, "a subscription", STORED_PROPERTIES_BYTES_MAX)
+        topic, consumer = await _attach(connection, name, request)
     except (NotReady, Throttled):
         if connection.client_version.startswith("Pulsar-CPP"):
             # On a retry reply this client waits for its timeout and never retries. On CLOSE_CONSUMER it looks the topic
             # up and subscribes again (seen with 4.2.0).
-            connection.write(commands.close_consumer(asked.consumer_id))
+            connection.write(commands.close_consumer(request.consumer_id))
         raise
     finally:
-        if ours := connection.making_consumers.get(asked.consumer_id) is asyncio.current_task():
-            del connection.making_consumers[asked.consumer_id]
+        if ours := connection.making_consumers.get(request.consumer_id) is asyncio.current_task():
+            del connection.making_consumers[request.consumer_id]
     if connection.closed or not ours:
         topic.remove_consumer(consumer)  # gone, or closed by its client, while it was being made
         return None
-    connection.consumers[asked.consumer_id] = consumer
-    connection.kept.add("consumer", asked.consumer_id, size)
-    connection.write(success(asked.request_id, seeks=_seeks(connection, name, consumer)))
+    connection.consumers[request.consumer_id] = consumer
+    connection.kept.add("consumer", request.consumer_id, size)
+    connection.write(success(request.request_id, seeks=_seeks(connection, name, consumer)))
     topic.activate(consumer)
     return None
 
@@ -111,19 +114,19 @@ def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
     return seeks_of(consumer.subscription) if extended and name.domain is not Domain.NON_PERSISTENT else 0
 
 
-async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
+async def _attach(connection: Connection, name: TopicName, command: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
     """Loads a topic again that is unloaded during the request: the stock client does not repeat a first SUBSCRIBE after
     a retry reply, it waits for its timeout (SC-A0)."""
     node = connection.node
-    check_given(asked.subscription, "subscription")
-    request = _request(asked, node.consumer_name(check_given(asked.consumer_name, "consumer")))
+    check_given(command.subscription, "subscription")
+    request = _request(command, node.consumer_name(check_given(command.consumer_name, "consumer")))
     tries = 0
     while True:
         tries += 1
-        topic = await connection.creations.paced(partial(node.topics.get, name, create=asked.force_topic_creation))
+        topic = await connection.creations.paced(partial(node.topics.get, name, create=command.force_topic_creation))
         try:
-            if asked.HasField("schema"):
-                await node.schemas.consumer_schema(topic, asked.schema)
+            if command.HasField("schema"):
+                await node.schemas.consumer_schema(topic, command.schema)
             await node.attaching.step()
             return topic, await topic.subscribe(request, connection)
         except Closed:
@@ -131,10 +134,10 @@ async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubs
                 raise
 
 
-def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
+def _request(request: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
     key_shared = None
-    if asked.HasField("keySharedMeta"):
-        meta = asked.keySharedMeta
+    if request.HasField("keySharedMeta"):
+        meta = request.keySharedMeta
         key_shared = KeyShared(
             sticky=meta.keySharedMode == pb.STICKY,
             ranges=[(item.start, item.end) for item in meta.hashRanges],
@@ -142,23 +145,23 @@ def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
             buckets=meta.entryBucketDispatch,
         )
     start_position = None
-    if asked.HasField("start_message_id"):
-        start_position = position_of(asked.start_message_id.ledgerId, asked.start_message_id.entryId)
+    if request.HasField("start_message_id"):
+        start_position = position_of(request.start_message_id.ledgerId, request.start_message_id.entryId)
     return Subscribe(
-        subscription=asked.subscription,
-        kind=int(asked.subType),
-        consumer_id=asked.consumer_id,
+        subscription=request.subscription,
+        kind=int(request.subType),
+        consumer_id=request.consumer_id,
         consumer_name=consumer_name,
-        priority=asked.priority_level,
-        durable=asked.durable,
-        earliest=asked.initialPosition == pb.CommandSubscribe.Earliest,
+        priority=request.priority_level,
+        durable=request.durable,
+        earliest=request.initialPosition == pb.CommandSubscribe.Earliest,
         start=start_position,
-        rollback_s=asked.start_message_rollback_duration_sec,
+        rollback_s=request.start_message_rollback_duration_sec,
         key_shared=key_shared,
-        metadata={item.key: item.value for item in asked.metadata},
-        properties=given({item.key: item.value for item in asked.subscription_properties}),
-        epoch=asked.consumer_epoch if asked.HasField("consumer_epoch") else -1,
-        creates=asked.force_topic_creation,
+        metadata={item.key: item.value for item in request.metadata},
+        properties=given({item.key: item.value for item in request.subscription_properties}),
+        epoch=request.consumer_epoch if request.HasField("consumer_epoch") else -1,
+        creates=request.force_topic_creation,
     )
 
 
@@ -270,49 +273,49 @@ def _ids_of_a_step(subscription: Subscription) -> int:
 
 
 def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.redeliverUnacknowledgedMessages
-    consumer = connection.consumers.get(asked.consumer_id)
+    request = command.redeliverUnacknowledgedMessages
+    consumer = connection.consumers.get(request.consumer_id)
     if consumer is None or consumer.subscription is None:
         return
-    consumer_epoch(consumer, asked)
-    positions = [Position(item.ledgerId, item.entryId) for item in asked.message_ids]
+    consumer_epoch(consumer, request)
+    positions = [Position(item.ledgerId, item.entryId) for item in request.message_ids]
     consumer.subscription.redeliver(consumer, positions or None)
 
 
-def consumer_epoch(consumer: Consumer, asked: pb.CommandRedeliverUnacknowledgedMessages) -> None:
-    if asked.HasField("consumer_epoch") and consumer.epoch >= 0:
-        consumer.epoch = max(consumer.epoch, asked.consumer_epoch)
+def consumer_epoch(consumer: Consumer, request: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+    if request.HasField("consumer_epoch") and consumer.epoch >= 0:
+        consumer.epoch = max(consumer.epoch, request.consumer_epoch)
 
 
 def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.unsubscribe
-    start(connection, honestly(_unsubscribe(connection, asked)), error_reply(asked.request_id))
+    request = command.unsubscribe
+    start(connection, honestly(_unsubscribe(connection, request)), error_reply(request.request_id))
 
 
-async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> bytes:
-    consumer = _consumer(connection, asked.consumer_id)
+async def _unsubscribe(connection: Connection, request: pb.CommandUnsubscribe) -> bytes:
+    consumer = _consumer(connection, request.consumer_id)
     assert consumer.subscription is not None
     topic = consumer.subscription.topic
     if consumer.subscription.durable and (topic.name.is_segment or life(consumer.subscription) >= 0):
         whole = topic.part_of or topic.name.scalable
         raise Refused(f"a subscription belongs to all segments: delete it on {whole} over REST")
-    await topic.unsubscribe(consumer, force=asked.force)
-    connection.consumers.pop(asked.consumer_id, None)
-    connection.kept.remove("consumer", asked.consumer_id)
-    return success(asked.request_id)
+    await topic.unsubscribe(consumer, force=request.force)
+    connection.consumers.pop(request.consumer_id, None)
+    connection.kept.remove("consumer", request.consumer_id)
+    return success(request.request_id)
 
 
 def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.close_consumer
-    making = connection.making_consumers.pop(asked.consumer_id, None)
+    request = command.close_consumer
+    making = connection.making_consumers.pop(request.consumer_id, None)
     if making is not None:
         making.cancel()
-    consumer = connection.consumers.pop(asked.consumer_id, None)
-    connection.kept.remove("consumer", asked.consumer_id)
+    consumer = connection.consumers.pop(request.consumer_id, None)
+    connection.kept.remove("consumer", request.consumer_id)
     if consumer is None or consumer.subscription is None:
-        connection.write(success(asked.request_id))  # unknown ids are closed already
+        connection.write(success(request.request_id))  # unknown ids are closed already
         return
-    start(connection, _close(consumer, asked.request_id), error_reply(asked.request_id))
+    start(connection, _close(consumer, request.request_id), error_reply(request.request_id))
     segment_closed(connection, consumer)
 
 
@@ -323,47 +326,47 @@ async def _close(consumer: Consumer, request_id: int) -> bytes:
 
 
 def seek(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.seek
-    start(connection, honestly(_seek(connection, asked)), error_reply(asked.request_id))
+    request = command.seek
+    start(connection, honestly(_seek(connection, request)), error_reply(request.request_id))
 
 
-async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
-    consumer = _consumer(connection, asked.consumer_id)
+async def _seek(connection: Connection, request: pb.CommandSeek) -> bytes:
+    consumer = _consumer(connection, request.consumer_id)
     subscription = consumer.subscription
     assert subscription is not None
     await connection.node.segments.plains.check_seek(subscription)
-    if asked.HasField("message_id"):
-        await subscription.seek(position_of(asked.message_id.ledgerId, asked.message_id.entryId))
-    elif asked.HasField("message_publish_time"):
-        await subscription.seek_time(asked.message_publish_time)
+    if request.HasField("message_id"):
+        await subscription.seek(position_of(request.message_id.ledgerId, request.message_id.entryId))
+    elif request.HasField("message_publish_time"):
+        await subscription.seek_time(request.message_publish_time)
     else:
         raise Misuse("SEEK must contain a message id or a publish time")
-    return success(asked.request_id)
+    return success(request.request_id)
 
 
 def get_last_message_id(connection: Connection, command: pb.BaseCommand) -> None:
     """Answered before the messages of a later FLOW: the Go client decides by it which messages it drops after a
     seek."""
-    asked = command.getLastMessageId
-    consumer = connection.consumers.get(asked.consumer_id)
+    request = command.getLastMessageId
+    consumer = connection.consumers.get(request.consumer_id)
     subscription = None if consumer is None else consumer.subscription
-    known = None if subscription is None else subscription.topic.last_known()
-    if consumer is not None and subscription is not None and known is not None:
-        connection.write(_last_message(connection, asked.request_id, subscription, known))
+    last_known = None if subscription is None else subscription.topic.last_known()
+    if consumer is not None and subscription is not None and last_known is not None:
+        connection.write(_last_message(connection, request.request_id, subscription, last_known))
         return
     if consumer is not None:
         consumer.hold_flow()
-    start(connection, _last_message_id(connection, asked, consumer), error_reply(asked.request_id))
+    start(connection, _last_message_id(connection, request, consumer), error_reply(request.request_id))
 
 
 async def _last_message_id(
-    connection: Connection, asked: pb.CommandGetLastMessageId, consumer: Consumer | None
+    connection: Connection, request: pb.CommandGetLastMessageId, consumer: Consumer | None
 ) -> None:
     try:
-        subscription = _consumer(connection, asked.consumer_id).subscription
+        subscription = _consumer(connection, request.consumer_id).subscription
         assert subscription is not None
         last = await subscription.topic.last_message()
-        connection.write(_last_message(connection, asked.request_id, subscription, last))
+        connection.write(_last_message(connection, request.request_id, subscription, last))
     finally:
         if consumer is not None:
             consumer.release_flow()
@@ -374,13 +377,13 @@ def _last_message(
 ) -> bytes:
     topic = subscription.topic
     last, batch_index = place
-    found = _id_data(last, topic.partition)
-    found.batch_index = batch_index
+    id = _id_data(last, topic.partition)
+    id.batch_index = batch_index
     mark = _id_data(subscription.mark, topic.partition)
     extended = connection.features is not None and connection.features.magnetar_extensions
     floor = topic.managed.chain.floor if extended and topic.name.is_persistent else None
     gone = None if floor is None else _id_data(floor, topic.partition)
-    return commands.last_message_id(request_id, found, mark, deleted_to=gone)
+    return commands.last_message_id(request_id, id, mark, deleted_to=gone)
 
 
 def _id_data(position: Position, partition: int) -> pb.MessageIdData:
@@ -388,11 +391,11 @@ def _id_data(position: Position, partition: int) -> pb.MessageIdData:
 
 
 def consumer_stats(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.consumerStats
-    consumer = connection.consumers.get(asked.consumer_id)
+    request = command.consumerStats
+    consumer = connection.consumers.get(request.consumer_id)
     stats: dict[str, Any]
     if consumer is None or consumer.subscription is None:
-        text = f"consumer {asked.consumer_id} is not attached on this connection"
+        text = f"consumer {request.consumer_id} is not attached on this connection"
         stats = {"error_code": pb.ConsumerNotFound, "error_message": text}
     else:
         stats = {
@@ -404,4 +407,4 @@ def consumer_stats(connection: Connection, command: pb.BaseCommand) -> None:
             "type": pb.CommandSubscribe.SubType.Name(consumer.subscription.type or 0),
             "msgBacklog": consumer.subscription.backlog,
         }
-    connection.write(commands.consumer_stats(asked.request_id, stats))
+    connection.write(commands.consumer_stats(request.request_id, stats))

@@ -78,8 +78,8 @@ def _redeliver(connection: Connection, data: bytes, start: int, end: int) -> Ite
         return
     consumer_epoch(consumer, head)
     for first, last in pieces.ranges:
-        asked = _decoded(pb.CommandRedeliverUnacknowledgedMessages, pieces.head + data[first:last])
-        consumer.subscription.redeliver(consumer, [Position(one.ledgerId, one.entryId) for one in asked.message_ids])
+        request = _decoded(pb.CommandRedeliverUnacknowledgedMessages, pieces.head + data[first:last])
+        consumer.subscription.redeliver(consumer, [Position(one.ledgerId, one.entryId) for one in request.message_ids])
         if consumer.subscription.type not in (SHARED, KEY_SHARED):
             return  # it restarts at its cursor, independent of the ids
         yield
@@ -89,9 +89,9 @@ def _redeliver(connection: Connection, data: bytes, start: int, end: int) -> Ite
 
 def _decoded(kind: type[T], data: bytes) -> T:
     try:
-        found = kind.FromString(data)
+        command = kind.FromString(data)
     except DecodeError as error:
         raise BadFrame(f"a command cannot be decoded: {error}") from error
-    if not found.IsInitialized():
+    if not command.IsInitialized():
         raise BadFrame("a command lacks a required field")
-    return found
+    return command

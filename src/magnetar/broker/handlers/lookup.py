@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 def partitioned_metadata(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.partitionMetadata
-    start(connection, _partitions(connection, asked), _partitions_failed(asked.request_id))
+    request = command.partitionMetadata
+    start(connection, _partitions(connection, request), _partitions_failed(request.request_id))
 
 
-async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicMetadata) -> bytes:
-    name = topic_name(asked.topic)
+async def _partitions(connection: Connection, request: pb.CommandPartitionedTopicMetadata) -> bytes:
+    name = topic_name(request.topic)
     connection.node.allow(connection.principal, "lookup", str(name))
     if name.is_scalable or name.is_segment:
         check_enabled(connection.node)
-        return commands.partitions(asked.request_id, 0)
+        return commands.partitions(request.request_id, 0)
 
     async def look(charge: Charge) -> int:
         async with connection.node.one_lookup():  # not while the request waits for its turn to create the topic
-            create = asked.metadata_auto_creation_enabled
+            create = request.metadata_auto_creation_enabled
             return await connection.node.topics.partitions(name, create=create, charge=charge)
 
-    return commands.partitions(asked.request_id, await connection.creations.paced(look))
+    return commands.partitions(request.request_id, await connection.creations.paced(look))
 
 
 def _partitions_failed(request_id: int) -> Fail:
@@ -44,23 +44,23 @@ def _partitions_failed(request_id: int) -> Fail:
 
 
 def lookup(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.lookupTopic
-    start(connection, _lookup(connection, asked), _lookup_failed(asked.request_id))
+    request = command.lookupTopic
+    start(connection, _lookup(connection, request), _lookup_failed(request.request_id))
 
 
-async def _lookup(connection: Connection, asked: pb.CommandLookupTopic) -> bytes:
+async def _lookup(connection: Connection, request: pb.CommandLookupTopic) -> bytes:
     node = connection.node
-    name = topic_name(asked.topic)
+    name = topic_name(request.topic)
     node.allow(connection.principal, "lookup", str(name))
     if name.is_scalable or name.is_segment:
         check_enabled(node)
     async with node.one_lookup():
-        verdict = await node.lookup(name, asked.advertised_listener_name, authoritative=asked.authoritative)
+        verdict = await node.lookup(name, request.advertised_listener_name, authoritative=request.authoritative)
     match verdict:
         case Connect(url=url, url_tls=url_tls):
-            return commands.lookup_connect(asked.request_id, url, url_tls)
+            return commands.lookup_connect(request.request_id, url, url_tls)
         case Redirect(url=url, url_tls=url_tls, authoritative=authoritative):
-            return commands.lookup_redirect(asked.request_id, url, url_tls, authoritative=authoritative)
+            return commands.lookup_redirect(request.request_id, url, url_tls, authoritative=authoritative)
         case Failed(error=error):
             raise error
 

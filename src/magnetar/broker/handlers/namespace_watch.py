@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 class NamespaceWatch:
     """Implements the `Listener` of `scalable/members`."""
 
-    def __init__(self, connection: Connection, asked: pb.CommandWatchScalableTopics) -> None:
-        self.id = asked.watch_id
+    def __init__(self, connection: Connection, request: pb.CommandWatchScalableTopics) -> None:
+        self.id = request.watch_id
         self._connection = connection
-        self._known_hash = asked.current_hash if asked.HasField("current_hash") else None
-        self._membership = NamespaceDiff([(one.key, one.value) for one in asked.property_filters])
+        self._known_hash = request.current_hash if request.HasField("current_hash") else None
+        self._membership = NamespaceDiff([(one.key, one.value) for one in request.property_filters])
         self._stop: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -78,19 +78,23 @@ class NamespaceWatch:
 
 
 def watch(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.watchScalableTopics
-    old = connection.memberships.pop(asked.watch_id, None)
+    request = command.watchScalableTopics
+    old = connection.memberships.pop(request.watch_id, None)
     if old is not None:
         old.close()
     if len(connection.memberships) >= CONNECTION_WATCHES_MAX:
         text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} namespaces: open another connection"
-        connection.write(namespace_watch.failed(asked.watch_id, LimitExceeded.wire, text))
+        connection.write(namespace_watch.failed(request.watch_id, LimitExceeded.wire, text))
         return
-    made = connection.memberships[asked.watch_id] = NamespaceWatch(connection, asked)
-    start(connection, _watch(connection, made, asked.namespace), partial(namespace_watch.failed, asked.watch_id))
+    members_watch = connection.memberships[request.watch_id] = NamespaceWatch(connection, request)
+    start(
+        connection,
+        _watch(connection, members_watch, request.namespace),
+        partial(namespace_watch.failed, request.watch_id),
+    )
 
 
-async def _watch(connection: Connection, made: NamespaceWatch, text: str) -> None:
+async def _watch(connection: Connection, members_watch: NamespaceWatch, text: str) -> None:
     node = connection.node
     try:
         check_enabled(node)
@@ -98,12 +102,12 @@ async def _watch(connection: Connection, made: NamespaceWatch, text: str) -> Non
         node.allow(connection.principal, "list", str(namespace))
         await _check(connection, namespace)
     except BaseException:
-        made.close()
-        if connection.memberships.get(made.id) is made:
-            del connection.memberships[made.id]
+        members_watch.close()
+        if connection.memberships.get(members_watch.id) is members_watch:
+            del connection.memberships[members_watch.id]
         raise
-    if not connection.closed and connection.memberships.get(made.id) is made:
-        made.open(lambda listener: node.scalable.members.watch(namespace, listener))
+    if not connection.closed and connection.memberships.get(members_watch.id) is members_watch:
+        members_watch.open(lambda listener: node.scalable.members.watch(namespace, listener))
 
 
 async def _check(connection: Connection, namespace: NamespaceName) -> None:
@@ -113,6 +117,6 @@ async def _check(connection: Connection, namespace: NamespaceName) -> None:
 
 def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
     """The command has no reply; an unknown watch is already closed."""
-    made = connection.memberships.pop(command.watchScalableTopicsClose.watch_id, None)
-    if made is not None:
-        made.close()
+    members_watch = connection.memberships.pop(command.watchScalableTopicsClose.watch_id, None)
+    if members_watch is not None:
+        members_watch.close()

@@ -32,115 +32,115 @@ _NOT_PLAIN = (
 
 
 def producer(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.producer
-    if asked.producer_id in connection.making_producers:
+    request = command.producer
+    if request.producer_id in connection.making_producers:
         # The client timed out and repeats the request: as in Pulsar, the answer makes it retry.
         text = "this producer is already being created: try again"
-        connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
+        connection.write(commands.error(request.request_id, pb.ServiceNotReady, text))
         return
-    known = connection.producers.get(asked.producer_id)
-    if known is not None and not known.closed and known.epoch >= asked.epoch:
-        connection.write(_success(asked.request_id, known, known.topic.highest_sequence(known.name)))
+    existing = connection.producers.get(request.producer_id)
+    if existing is not None and not existing.closed and existing.epoch >= request.epoch:
+        connection.write(_success(request.request_id, existing, existing.topic.highest_sequence(existing.name)))
         return
-    if known is None and len(connection.producers) + len(connection.making_producers) >= CONNECTION_PRODUCERS_MAX:
+    if existing is None and len(connection.producers) + len(connection.making_producers) >= CONNECTION_PRODUCERS_MAX:
         text = f"a connection must not have more than {CONNECTION_PRODUCERS_MAX} producers: open another connection"
         connection.refused.add()
-        connection.write(commands.error(asked.request_id, LimitExceeded.wire, text))
+        connection.write(commands.error(request.request_id, LimitExceeded.wire, text))
         return
-    task = start(connection, _producer(connection, asked), error_reply(asked.request_id))
+    task = start(connection, _producer(connection, request), error_reply(request.request_id))
     if task is not None:
-        connection.making_producers[asked.producer_id] = task
+        connection.making_producers[request.producer_id] = task
 
 
-async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes | None:
+async def _producer(connection: Connection, request: pb.CommandProducer) -> bytes | None:
     node = connection.node
     reserved = ""
     try:
-        name = topic_name(asked.topic)
+        name = topic_name(request.topic)
         check_plain(node, name)
         node.allow(connection.principal, "produce", str(name))
         if node.blocked is not None and name.domain is not Domain.NON_PERSISTENT:
             raise node.blocked.with_traceback(None)
-        check_given(asked.producer_name, "producer")
-        check_given(asked.initial_subscription_name, "subscription")
-        size = connection.kept.check(asked, "producer", asked.producer_name)
+        check_given(request.producer_name, "producer")
+        check_given(request.initial_subscription_name, "subscription")
+        size = connection.kept.check(request, "producer", request.producer_name)
         topic = await connection.creations.paced(partial(node.topics.get, name, create=True))
-        mode = Mode(int(asked.producer_access_mode))
-        if name.is_segment and mode is not Mode.SHARED and not asked.user_provided_producer_name:
-            reserved = _generated_name(connection, name, asked.producer_name)
-        made = Producer(
-            asked.producer_id,
-            reserved or asked.producer_name or node.producer_name(),
+        mode = Mode(int(request.producer_access_mode))
+        if name.is_segment and mode is not Mode.SHARED and not request.user_provided_producer_name:
+            reserved = _generated_name(connection, name, request.producer_name)
+        producer = Producer(
+            request.producer_id,
+            reserved or request.producer_name or node.producer_name(),
             connection,
             topic,
-            epoch=asked.epoch,
-            user_named=asked.user_provided_producer_name,
+            epoch=request.epoch,
+            user_named=request.user_provided_producer_name,
             access_mode=mode,
         )
 
         def queued() -> None:
-            connection.write(_queued(asked.request_id, made))
+            connection.write(_queued(request.request_id, producer))
 
-        await topic.admission.produce(made.base, connection.client_version, mode, queued)
-        made.metadata = {item.key: item.value for item in asked.metadata}
-        made.encrypted = asked.encrypted
-        made.connected_ms = node.runtime.wall()
-        if asked.HasField("schema"):
-            made.schema_version = await node.schemas.producer_schema(topic, asked.schema)
-        if asked.initial_subscription_name:
-            await topic.ensure_subscription(asked.initial_subscription_name)
-        epoch = asked.topic_epoch if asked.HasField("topic_epoch") else None
-        if made.sink and isinstance(topic, Topic):
+        await topic.admission.produce(producer.base, connection.client_version, mode, queued)
+        producer.metadata = {item.key: item.value for item in request.metadata}
+        producer.encrypted = request.encrypted
+        producer.connected_ms = node.runtime.wall()
+        if request.HasField("schema"):
+            producer.schema_version = await node.schemas.producer_schema(topic, request.schema)
+        if request.initial_subscription_name:
+            await topic.ensure_subscription(request.initial_subscription_name)
+        epoch = request.topic_epoch if request.HasField("topic_epoch") else None
+        if producer.sink and isinstance(topic, Topic):
             await topic.remember_sinks()
         await node.attaching.step()
-        await topic.producers.join(made, epoch, queued)
+        await topic.producers.join(producer, epoch, queued)
         try:
-            await topic.admission.produced(made.base, mode)
+            await topic.admission.produced(producer.base, mode)
         except BaseException:
-            topic.producers.leave(made)
+            topic.producers.leave(producer)
             raise
     finally:
         if reserved:
             connection.producer_names.settle(name, reserved)
-        if ours := connection.making_producers.get(asked.producer_id) is asyncio.current_task():
-            del connection.making_producers[asked.producer_id]
+        if ours := connection.making_producers.get(request.producer_id) is asyncio.current_task():
+            del connection.making_producers[request.producer_id]
     if connection.closed or not ours:
-        topic.producers.leave(made)  # gone, or closed by its client, while it was being made
+        topic.producers.leave(producer)  # gone, or closed by its client, while it was being made
         return None
-    connection.producers[asked.producer_id] = made
-    connection.kept.add("producer", asked.producer_id, size)
-    return _success(asked.request_id, made, topic.highest_sequence(made.name))
+    connection.producers[request.producer_id] = producer
+    connection.kept.add("producer", request.producer_id, size)
+    return _success(request.request_id, producer, topic.highest_sequence(producer.name))
 
 
-def _generated_name(connection: Connection, segment: TopicName, given: str) -> str:
+def _generated_name(connection: Connection, segment: TopicName, requested: str) -> str:
     """One name for all segments of an exclusive producer without a name."""
-    if given:
-        connection.producer_names.remember(segment, given)
-        return given
+    if requested:
+        connection.producer_names.remember(segment, requested)
+        return requested
     there = [one for one in connection.producers.values() if not one.closed and one.topic.name == segment]
     return connection.producer_names.reserve(segment, {one.name for one in there})
 
 
-def _success(request_id: int, made: Producer, last_sequence_id: int) -> bytes:
+def _success(request_id: int, producer: Producer, last_sequence_id: int) -> bytes:
     return commands.producer_success(
         request_id,
-        made.name,
+        producer.name,
         last_sequence_id=min(last_sequence_id, INT64_MAX),
-        schema_version=made.schema_version,
-        topic_epoch=made.topic_epoch,
+        schema_version=producer.schema_version,
+        topic_epoch=producer.topic_epoch,
     )
 
 
-def _queued(request_id: int, made: Producer) -> bytes:
+def _queued(request_id: int, producer: Producer) -> bytes:
     """The producer waits for exclusivity; a second PRODUCER_SUCCESS with the same request id follows."""
-    return commands.producer_success(request_id, made.name, ready=False)
+    return commands.producer_success(request_id, producer.name, ready=False)
 
 
-def take_sends(connection: Connection, data: bytes, found: list[Frame], index: int) -> int:
+def take_sends(connection: Connection, data: bytes, complete: list[Frame], index: int) -> int:
     """Processes consecutive sends of one producer from frame `index` on; returns the first other frame."""
-    sends = gather_sends(data, found, index)
-    made = connection.producers.get(sends.producer_id)
-    if made is None:
+    sends = gather_sends(data, complete, index)
+    producer = connection.producers.get(sends.producer_id)
+    if producer is None:
         # Upstream drops the connection for a producer it never knew, and ignores sends behind a close.
         making = sends.producer_id in connection.making_producers
         if not making and sends.producer_id not in connection.closed_producers:
@@ -149,51 +149,51 @@ def take_sends(connection: Connection, data: bytes, found: list[Frame], index: i
     if sends.messages != len(sends.counts):
         false = first_false(sends)
         if false is not None:
-            return _refuse_claim(connection, made, data, found, index, *false)
+            return _refuse_claim(connection, producer, data, complete, index, *false)
     if len(sends):
         connection.held(len(sends.body))
-        made.topic.publish(made, sends)
+        producer.topic.publish(producer, sends)
     if sends.bad >= 0:
-        made.answer(
+        producer.answer(
             commands.send_error(
-                made.id, sends.bad_sequence_id, pb.ChecksumError, "the checksum does not match: send it again"
+                producer.id, sends.bad_sequence_id, pb.ChecksumError, "the checksum does not match: send it again"
             )
         )
         return sends.stop + 1
     if sends.stop == index:
-        parts = read_send(data, found[index][0], found[index][1])
-        made.answer(commands.send_error(made.id, parts[1], pb.NotAllowedError, _NOT_PLAIN))
+        parts = read_send(data, complete[index][0], complete[index][1])
+        producer.answer(commands.send_error(producer.id, parts[1], pb.NotAllowedError, _NOT_PLAIN))
         return index + 1
     return sends.stop
 
 
 def _refuse_claim(
-    connection: Connection, made: Producer, data: bytes, found: list[Frame], index: int, place: int, why: str
+    connection: Connection, producer: Producer, data: bytes, complete: list[Frame], index: int, place: int, why: str
 ) -> int:
     """Processes the sends before the one with a false count, and answers that one separately."""
     if place:
-        before = gather_sends(data, found[: index + place], index)
+        before = gather_sends(data, complete[: index + place], index)
         connection.held(len(before.body))
-        made.topic.publish(made, before)
-    sequence_id = read_send(data, found[index + place][0], found[index + place][1])[1]
-    made.answer(commands.send_error(made.id, sequence_id, pb.NotAllowedError, why))
+        producer.topic.publish(producer, before)
+    sequence_id = read_send(data, complete[index + place][0], complete[index + place][1])[1]
+    producer.answer(commands.send_error(producer.id, sequence_id, pb.NotAllowedError, why))
     return index + place + 1
 
 
 def close_producer(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.close_producer
-    made = connection.producers.pop(asked.producer_id, None)
-    connection.kept.remove("producer", asked.producer_id)
-    connection.remember_closed(asked.producer_id)
-    making = connection.making_producers.pop(asked.producer_id, None)
+    request = command.close_producer
+    producer = connection.producers.pop(request.producer_id, None)
+    connection.kept.remove("producer", request.producer_id)
+    connection.remember_closed(request.producer_id)
+    making = connection.making_producers.pop(request.producer_id, None)
     if making is not None:
         making.cancel()  # it may wait for exclusivity, and keep others out as long as it does
-    if made is None:
-        connection.write(success(asked.request_id))  # unknown ids are closed already
+    if producer is None:
+        connection.write(success(request.request_id))  # unknown ids are closed already
         return
 
     def idle() -> None:
-        made.topic.producers.leave(made)
-        connection.write(success(asked.request_id))
+        producer.topic.producers.leave(producer)
+        connection.write(success(request.request_id))
 
-    made.when_idle(idle)
+    producer.when_idle(idle)

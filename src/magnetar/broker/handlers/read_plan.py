@@ -38,81 +38,88 @@ def plan(connection: Connection, command: pb.BaseCommand) -> None:
     if not announced(connection):
         connection.node.unknown_command(connection)
         return
-    asked = command.plan
-    start(connection, _plan(connection, asked), partial(plans.plan_failed, asked.request_id))
+    request = command.plan
+    start(connection, _plan(connection, request), partial(plans.plan_failed, request.request_id))
 
 
 def hold(connection: Connection, command: pb.BaseCommand) -> None:
     if not announced(connection):
         connection.node.unknown_command(connection)
         return
-    asked = command.hold
-    start(connection, honestly(_hold(connection, asked)), partial(plans.hold_failed, asked.request_id))
+    request = command.hold
+    start(connection, honestly(_hold(connection, request)), partial(plans.hold_failed, request.request_id))
 
 
 def lag(connection: Connection, command: pb.BaseCommand) -> None:
     if not announced(connection):
         connection.node.unknown_command(connection)
         return
-    asked = command.lag
-    start(connection, _lag(connection, asked), partial(plans.lag_failed, asked.request_id))
+    request = command.lag
+    start(connection, _lag(connection, request), partial(plans.lag_failed, request.request_id))
 
 
 def announced(connection: Connection) -> bool:
     return bool(connection.features is not None and connection.features.magnetar_extensions)
 
 
-async def _plan(connection: Connection, asked: pb.CommandPlan) -> bytes:
+async def _plan(connection: Connection, request: pb.CommandPlan) -> bytes:
     node = connection.node
     check_enabled(node)
-    name = planned_name(asked.topic)
+    name = planned_name(request.topic)
     node.allow(connection.principal, "consume", str(name))
-    found = await node.handlers.plans.plan(name, _question(asked))
-    record = found.record
-    known = asked.HasField("known_epoch") and (asked.known_incarnation, asked.known_epoch) == (
+    read_plan = await node.handlers.plans.plan(name, _question(request))
+    record = read_plan.record
+    is_known = request.HasField("known_epoch") and (request.known_incarnation, request.known_epoch) == (
         record.incarnation,
         record.epoch,
     )
-    dag = None if known else _dag(found)
-    return plans.planned(asked.request_id, record.incarnation, record.epoch, found.told, dag)
+    dag = None if is_known else _dag(read_plan)
+    return plans.planned(request.request_id, record.incarnation, record.epoch, read_plan.told, dag)
 
 
-async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
+async def _hold(connection: Connection, command: pb.CommandHold) -> bytes:
     node = connection.node
     check_enabled(node)
-    name = planned_name(asked.topic)
+    name = planned_name(command.topic)
     node.allow(connection.principal, "consume", str(name))
-    if asked.release:
-        await node.handlers.holds.release(name, asked.name)
-        return plans.released(asked.request_id)
-    places = given_places(asked.places) if asked.HasField("places") else None
-    around = _given(plans.read_around, asked.places)
-    wanted = HoldRequest(
-        asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes, around
+    if command.release:
+        await node.handlers.holds.release(name, command.name)
+        return plans.released(command.request_id)
+    places = given_places(command.places) if command.HasField("places") else None
+    around = _given(plans.read_around, command.places)
+    request = HoldRequest(
+        command.name,
+        places,
+        command.incarnation,
+        command.expires_s,
+        command.owner,
+        command.begins,
+        command.resumes,
+        around,
     )
-    found = await node.handlers.holds.hold(name, wanted)
+    result = await node.handlers.holds.hold(name, request)
     return plans.held(
-        asked.request_id,
-        dict(found.held.places),
-        dict(found.held.around),
-        incarnation=found.record.incarnation,
-        until_ms=found.held.until_ms,
-        moved=found.moved,
-        expired=found.expired,
-        lost=found.lost,
-        owner=found.owner,
+        command.request_id,
+        dict(result.held.places),
+        dict(result.held.around),
+        incarnation=result.record.incarnation,
+        until_ms=result.held.until_ms,
+        moved=result.moved,
+        expired=result.expired,
+        lost=result.lost,
+        owner=result.owner,
     )
 
 
-async def _lag(connection: Connection, asked: pb.CommandLag) -> bytes:
-    node, name = connection.node, topic_name(asked.topic)
+async def _lag(connection: Connection, request: pb.CommandLag) -> bytes:
+    node, name = connection.node, topic_name(request.topic)
     node.allow(connection.principal, "consume", str(name))
-    if asked.HasField("places"):
+    if request.HasField("places"):
         check_enabled(node)
-        found = await lag_behind(node, planned_name(asked.topic), given_places(asked.places))
+        backlog = await lag_behind(node, planned_name(request.topic), given_places(request.places))
     else:
-        found = await lag_of(node, name, asked.subscription)
-    return plans.lag(asked.request_id, found)
+        backlog = await lag_of(node, name, request.subscription)
+    return plans.lag(request.request_id, backlog)
 
 
 def planned_name(text: str) -> TopicName:
@@ -125,38 +132,38 @@ def planned_name(text: str) -> TopicName:
     return name
 
 
-def given_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
+def given_places(places: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
     """Raises Misuse for positions that no reader can have."""
-    return _given(plans.read_places, said)
+    return _given(plans.read_places, places)
 
 
-def _given(read: Callable[[pb.SegmentPlaces], T], said: pb.SegmentPlaces) -> T:
+def _given(read: Callable[[pb.SegmentPlaces], T], places: pb.SegmentPlaces) -> T:
     """Raises Misuse instead of `Corrupt`: the bytes of the client arrived intact, and a retry has the same result."""
     try:
-        return read(said)
+        return read(places)
     except Corrupt as error:
         raise Misuse(error.what, **error.facts) from error
 
 
-def _question(asked: pb.CommandPlan) -> MeasureRequest:
+def _question(request: pb.CommandPlan) -> MeasureRequest:
     word: str | int
-    if asked.start == pb.FROM_TIME:
-        if not asked.HasField("publish_time"):
+    if request.start == pb.FROM_TIME:
+        if not request.HasField("publish_time"):
             raise Misuse("a plan with start FROM_TIME must contain publish_time")
-        word = asked.publish_time
+        word = request.publish_time
     else:
-        word = _WORDS[asked.start]
+        word = _WORDS[request.start]
     return MeasureRequest(
-        given_places(asked.places),
+        given_places(request.places),
         word,
-        asked.messages_max,
-        asked.bytes_max,
-        given_places(asked.targets),
-        asked.publish_times,
+        request.messages_max,
+        request.bytes_max,
+        given_places(request.targets),
+        request.publish_times,
     )
 
 
-def _dag(found: ReadPlan) -> pb.ScalableTopicDAG:
-    record = found.record
+def _dag(read_plan: ReadPlan) -> pb.ScalableTopicDAG:
+    record = read_plan.record
     shown = LayoutUpdate(record.layout, {}, None, record.routing, record.term, record.incarnation)
     return layouts.dag(shown, extended=True)

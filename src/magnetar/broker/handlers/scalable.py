@@ -55,28 +55,28 @@ def check_plain(node: Node, name: TopicName) -> None:
 
 
 def lookup(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.scalableTopicLookup
-    old = connection.layouts.pop(asked.session_id, None)
+    request = command.scalableTopicLookup
+    old = connection.layouts.pop(request.session_id, None)
     if old is not None:
         old.close()
     if len(connection.layouts) >= CONNECTION_WATCHES_MAX:
         text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} layouts: open another connection"
-        connection.write(layouts.update_failed(asked.session_id, LimitExceeded.wire, text))
+        connection.write(layouts.update_failed(request.session_id, LimitExceeded.wire, text))
         return
     session = Session(
-        connection, asked.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)
+        connection, request.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)
     )
     connection.layouts[session.id] = session
-    start(connection, _lookup(connection, session, asked), partial(layouts.update_failed, asked.session_id))
+    start(connection, _lookup(connection, session, request), partial(layouts.update_failed, request.session_id))
 
 
-async def _lookup(connection: Connection, session: Session, asked: pb.CommandScalableTopicLookup) -> None:
+async def _lookup(connection: Connection, session: Session, request: pb.CommandScalableTopicLookup) -> None:
     node = connection.node
     try:
         check_enabled(node)
-        name = _watched_name(asked.topic)
+        name = _watched_name(request.topic)
         node.allow(connection.principal, "lookup", str(name))
-        await connection.creations.paced(partial(find, node, name, create=asked.create_if_missing))
+        await connection.creations.paced(partial(find, node, name, create=request.create_if_missing))
     except BaseException:
         _over(connection, session)
         raise
@@ -130,14 +130,14 @@ def _over(connection: Connection, session: Session) -> None:
 class StreamConsumerRegistration:
     """One stream consumer of one connection: implements the controller's `Listener`. The newest assignment wins."""
 
-    def __init__(self, connection: Connection, asked: pb.CommandScalableTopicSubscribe, topic: TopicName) -> None:
+    def __init__(self, connection: Connection, request: pb.CommandScalableTopicSubscribe, topic: TopicName) -> None:
         self._connection = connection
-        self.consumer_id = asked.consumer_id
+        self.consumer_id = request.consumer_id
         self.topic = topic
-        self.subscription = asked.subscription
-        self.name = asked.consumer_name
+        self.subscription = request.subscription
+        self.name = request.consumer_name
         # A consumer that asks again is the same one; several of a client share its connection.
-        self.connection = f"{connection.node.ownership.me.id}/{connection.generation}/{asked.consumer_id}"
+        self.connection = f"{connection.node.ownership.me.id}/{connection.generation}/{request.consumer_id}"
         self.shares = _shares(connection)
         self.session: int | None = None  # None: the controller has not answered yet
         self._newest: Assignment | None = None
@@ -199,9 +199,9 @@ class StreamConsumerRegistration:
 
     def reads(self, segment: TopicName, subscription: str, consumer_name: str) -> bool:
         """Whether the consumer of a segment belongs to this one, and the segment is in its last sent assignment."""
-        told = () if self._told is None or self.subscription != subscription else self._told.segments
-        found = next((one for one in told if one.topic(self.topic) == segment), None)
-        return found is not None and consumer_name == f"{self.name}-seg-{found.id}"
+        segments = () if self._told is None or self.subscription != subscription else self._told.segments
+        listed = next((one for one in segments if one.topic(self.topic) == segment), None)
+        return listed is not None and consumer_name == f"{self.name}-seg-{listed.id}"
 
     async def leave(self) -> None:
         assert self.session is not None
@@ -220,68 +220,72 @@ class StreamConsumerRegistration:
 
 
 def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.scalableTopicSubscribe
-    fail = partial(layouts.subscribe_failed, asked.request_id)
-    start(connection, _subscribe(connection, asked), fail)
+    request = command.scalableTopicSubscribe
+    fail = partial(layouts.subscribe_failed, request.request_id)
+    start(connection, _subscribe(connection, request), fail)
 
 
-async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubscribe) -> None:
+async def _subscribe(connection: Connection, request: pb.CommandScalableTopicSubscribe) -> None:
     node = connection.node
     check_enabled(node)
-    given = topic_name(asked.topic)
-    name = given.scalable
-    node.allow(connection.principal, "consume", str(given))
-    if given.domain is not Domain.TOPIC:
-        stand_in = partial(node.segments.plains.stand_in, _watched_name(asked.topic))
+    requested = topic_name(request.topic)
+    name = requested.scalable
+    node.allow(connection.principal, "consume", str(requested))
+    if requested.domain is not Domain.TOPIC:
+        stand_in = partial(node.segments.plains.stand_in, _watched_name(request.topic))
         await connection.creations.paced(stand_in)
-    if not asked.subscription or not asked.consumer_name:
+    if not request.subscription or not request.consumer_name:
         raise Refused("the subscription and the name of a stream consumer must not be empty")
-    check_given(asked.subscription, "subscription")
-    check_given(asked.consumer_name, "consumer")
-    made = StreamConsumerRegistration(connection, asked, name)
-    before = connection.shares.get(asked.consumer_id)
-    connection.shares[asked.consumer_id] = made
-    if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
+    check_given(request.subscription, "subscription")
+    check_given(request.consumer_name, "consumer")
+    registration = StreamConsumerRegistration(connection, request, name)
+    before = connection.shares.get(request.consumer_id)
+    connection.shares[request.consumer_id] = registration
+    if before is not None and (before.topic, before.subscription, before.name) != (
+        name,
+        registration.subscription,
+        registration.name,
+    ):
         before.lost()
-    kind = _TYPES[asked.consumer_type]
-    makes = not asked.resumes  # what was there and is not any more was removed (H-D9)
-    says_where = makes and asked.HasField("initial_position") and asked.consumer_type == pb.STREAM
+    kind = _TYPES[request.consumer_type]
+    makes = not request.resumes  # what was there and is not any more was removed (H-D9)
+    says_where = makes and request.HasField("initial_position") and request.consumer_type == pb.STREAM
     try:
         if says_where:  # else the first to attach to a segment says where it starts there
-            earliest = asked.initial_position == pb.CommandSubscribe.Earliest
-            await node.scalable.subscribe(name, asked.subscription, kind, earliest=earliest)
+            earliest = request.initial_position == pb.CommandSubscribe.Earliest
+            await node.scalable.subscribe(name, request.subscription, kind, earliest=earliest)
         assignment = await node.scalable.register(
-            name, asked.subscription, asked.consumer_name, asked.consumer_id, kind, made, makes=makes
+            name, request.subscription, request.consumer_name, request.consumer_id, kind, registration, makes=makes
         )
     except BaseException:
-        if connection.shares.get(asked.consumer_id) is made:
-            del connection.shares[asked.consumer_id]
+        if connection.shares.get(request.consumer_id) is registration:
+            del connection.shares[request.consumer_id]
         raise
-    answer = made.answered(asked.request_id, assignment)
+    answer = registration.answered(request.request_id, assignment)
     if connection.closed:
-        made.lost()  # no other code reports its end (H-F8)
-    elif connection.shares.get(asked.consumer_id) is not made and not made.over:
-        await made.leave()  # the client closed it during the request
+        registration.lost()  # no other code reports its end (H-F8)
+    elif connection.shares.get(request.consumer_id) is not registration and not registration.over:
+        await registration.leave()  # the client closed it during the request
     connection.write(answer)
-    made.resume()
+    registration.resume()
 
 
 def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
     """Only a consumer of this connection can leave this way; an unknown one has already left. The field numbers of this
     command are a guess, so one without a request id is accepted."""
-    asked = command.scalableTopicUnsubscribe
-    if not asked.HasField("request_id"):
+    request = command.scalableTopicUnsubscribe
+    if not request.HasField("request_id"):
         connection.node.unknown_command(connection)
         return
-    made = connection.shares.pop(asked.consumer_id, None) if asked.HasField("consumer_id") else None
-    if made is None or made.session is None:  # one that is being made leaves when it is done
-        connection.write(success(asked.request_id))
+    registration = connection.shares.pop(request.consumer_id, None) if request.HasField("consumer_id") else None
+    if registration is None or registration.session is None:  # one that is being made leaves when it is done
+        connection.write(success(request.request_id))
         return
-    start(connection, _unsubscribe(made, asked.request_id), error_reply(asked.request_id))
+    start(connection, _unsubscribe(registration, request.request_id), error_reply(request.request_id))
 
 
-async def _unsubscribe(made: StreamConsumerRegistration, request_id: int) -> bytes:
-    await made.leave()
+async def _unsubscribe(registration: StreamConsumerRegistration, request_id: int) -> bytes:
+    await registration.leave()
     return success(request_id)
 
 
@@ -298,10 +302,10 @@ def segment_closed(connection: Connection, consumer: Consumer) -> None:
         return
     if topic.managed.terminated is not None and not subscription.backlog:
         return
-    for id, made in list(connection.shares.items()):
-        if made.reads(topic.name, subscription.name, consumer.name):
+    for id, registration in list(connection.shares.items()):
+        if registration.reads(topic.name, subscription.name, consumer.name):
             del connection.shares[id]
-            start(connection, _departed(made), _unheard)
+            start(connection, _departed(registration), _unheard)
             return
     base, _, suffix = consumer.name.rpartition("-seg-")
     if topic.part_of is None or not base or not suffix.isdecimal():
@@ -312,8 +316,8 @@ def segment_closed(connection: Connection, consumer: Consumer) -> None:
         start(connection, closed, _unheard)
 
 
-async def _departed(made: StreamConsumerRegistration) -> None:
-    await made.leave()
+async def _departed(registration: StreamConsumerRegistration) -> None:
+    await registration.leave()
 
 
 def _unheard(code: int, text: str) -> bytes:
@@ -327,8 +331,8 @@ def lost(connection: Connection) -> None:
         session.close()
     for watch in connection.memberships.values():
         watch.close()
-    for made in connection.shares.values():
-        made.lost()
+    for registration in connection.shares.values():
+        registration.lost()
     connection.layouts.clear()
     connection.memberships.clear()
     connection.shares.clear()
@@ -340,8 +344,8 @@ def resume(connection: Connection) -> None:
         session.resume()
     for watch in connection.memberships.values():
         watch.resume()
-    for made in list(connection.shares.values()):
-        made.resume()
+    for registration in list(connection.shares.values()):
+        registration.resume()
 
 
 def _shares(connection: Connection) -> bool:

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 def get_schema(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.getSchema
-    start(connection, _get(connection, asked), partial(commands.schema_failed, asked.request_id))
+    request = command.getSchema
+    start(connection, _get(connection, request), partial(commands.schema_failed, request.request_id))
 
 
-async def _get(connection: Connection, asked: pb.CommandGetSchema) -> bytes:
-    name = topic_name(asked.topic)
+async def _get(connection: Connection, request: pb.CommandGetSchema) -> bytes:
+    name = topic_name(request.topic)
     connection.node.allow(connection.principal, "consume", str(name))
-    version, schema = await connection.node.schemas.get(name, asked.schema_version)
-    return commands.schema(asked.request_id, schema, version)
+    version, schema = await connection.node.schemas.get(name, request.schema_version)
+    return commands.schema(request.request_id, schema, version)
 
 
 def get_or_create_schema(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.getOrCreateSchema
-    start(connection, _get_or_create(connection, asked), partial(commands.schema_not_created, asked.request_id))
+    request = command.getOrCreateSchema
+    start(connection, _get_or_create(connection, request), partial(commands.schema_not_created, request.request_id))
 
 
-async def _get_or_create(connection: Connection, asked: pb.CommandGetOrCreateSchema) -> bytes:
-    name = topic_name(asked.topic)
+async def _get_or_create(connection: Connection, request: pb.CommandGetOrCreateSchema) -> bytes:
+    name = topic_name(request.topic)
     connection.node.allow(connection.principal, "produce", str(name))
-    version = await connection.node.schemas.add(name, asked.schema)
-    return commands.schema_created(asked.request_id, version)
+    version = await connection.node.schemas.add(name, request.schema)
+    return commands.schema_created(request.request_id, version)

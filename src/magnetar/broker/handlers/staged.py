@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 
 def begin(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.beginStage
-    _start(connection, asked.request_id, lambda: _begin(connection, asked))
+    request = command.beginStage
+    _start(connection, request.request_id, lambda: _begin(connection, request))
 
 
 def seal(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.sealStage
-    _start(connection, asked.request_id, lambda: _seal(connection, asked))
+    request = command.sealStage
+    _start(connection, request.request_id, lambda: _seal(connection, request))
 
 
 def commit(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.commitStages
-    _start(connection, asked.request_id, lambda: honestly(_commit(connection, asked)))
+    request = command.commitStages
+    _start(connection, request.request_id, lambda: honestly(_commit(connection, request)))
 
 
 def drop(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.dropStages
-    _start(connection, asked.request_id, lambda: _drop(connection, asked))
+    request = command.dropStages
+    _start(connection, request.request_id, lambda: _drop(connection, request))
 
 
 def renew(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.renewStage
-    _start(connection, asked.request_id, lambda: _renew(connection, asked))
+    request = command.renewStage
+    _start(connection, request.request_id, lambda: _renew(connection, request))
 
 
 def _start(connection: Connection, request_id: int, work: Callable[[], Coroutine[object, object, bytes]]) -> None:
@@ -71,52 +71,52 @@ def _may(connection: Connection) -> May:
     return partial(connection.node.allow, connection.principal, "produce")
 
 
-async def _begin(connection: Connection, asked: pb.CommandBeginStage) -> bytes:
-    node, topic = connection.node, _target(connection, asked.topic)
+async def _begin(connection: Connection, request: pb.CommandBeginStage) -> bytes:
+    node, topic = connection.node, _target(connection, request.topic)
     await node.staging.partitions(topic)  # one that cannot be published to is refused before anything is written
-    begun = await node.sinks.begin(topic, asked.sink, asked.batch, run=asked.run, once=asked.once)
+    begun = await node.sinks.begin(topic, request.sink, request.batch, run=request.run, once=request.once)
     answer = pb.BaseCommand(type=pb.BaseCommand.BEGIN_STAGE_RESPONSE)
-    told = answer.beginStageResponse
-    told.request_id = asked.request_id
+    reply = answer.beginStageResponse
+    reply.request_id = request.request_id
     if isinstance(begun, AlreadyCommitted):
         warning = begun.warning
     else:
         id, stage, warning = begun
-        told.stage, told.stage_topic = str(id), str(stage)
-        told.lease_ms = round(STAGE_LEASE_S * 1000)
+        reply.stage, reply.stage_topic = str(id), str(stage)
+        reply.lease_ms = round(STAGE_LEASE_S * 1000)
     if warning:
-        told.warning = warning
+        reply.warning = warning
     return encode_command(answer)
 
 
-async def _seal(connection: Connection, asked: pb.CommandSealStage) -> bytes:
-    messages = await connection.node.sinks.seal(stage_id(asked.stage), _may(connection))
+async def _seal(connection: Connection, request: pb.CommandSealStage) -> bytes:
+    messages = await connection.node.sinks.seal(stage_id(request.stage), _may(connection))
     answer = pb.BaseCommand(type=pb.BaseCommand.SEAL_STAGE_RESPONSE)
-    answer.sealStageResponse.request_id = asked.request_id
+    answer.sealStageResponse.request_id = request.request_id
     answer.sealStageResponse.messages = messages
     return encode_command(answer)
 
 
-async def _commit(connection: Connection, asked: pb.CommandCommitStages) -> bytes:
-    topic = _target(connection, asked.topic)
-    ids = [stage_id(text) for text in asked.stages]
-    outcome, published = await connection.node.sinks.commit(topic, asked.sink, asked.batch, ids)
+async def _commit(connection: Connection, request: pb.CommandCommitStages) -> bytes:
+    topic = _target(connection, request.topic)
+    ids = [stage_id(text) for text in request.stages]
+    outcome, published = await connection.node.sinks.commit(topic, request.sink, request.batch, ids)
     answer = pb.BaseCommand(type=pb.BaseCommand.COMMIT_STAGES_RESPONSE)
-    told = answer.commitStagesResponse
-    told.request_id = asked.request_id
-    told.committed = isinstance(outcome, Committed)
-    told.published = published
+    reply = answer.commitStagesResponse
+    reply.request_id = request.request_id
+    reply.committed = isinstance(outcome, Committed)
+    reply.published = published
     if isinstance(outcome, AlreadyCommitted) and outcome.warning:
-        told.warning = outcome.warning
+        reply.warning = outcome.warning
     return encode_command(answer)
 
 
-async def _drop(connection: Connection, asked: pb.CommandDropStages) -> bytes:
-    for text in asked.stages:
+async def _drop(connection: Connection, request: pb.CommandDropStages) -> bytes:
+    for text in request.stages:
         await connection.node.sinks.drop(stage_id(text), _may(connection))
-    return success(asked.request_id)
+    return success(request.request_id)
 
 
-async def _renew(connection: Connection, asked: pb.CommandRenewStage) -> bytes:
-    await connection.node.sinks.renew(stage_id(asked.stage), _may(connection))
-    return success(asked.request_id)
+async def _renew(connection: Connection, request: pb.CommandRenewStage) -> bytes:
+    await connection.node.sinks.renew(stage_id(request.stage), _may(connection))
+    return success(request.request_id)

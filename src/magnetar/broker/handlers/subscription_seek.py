@@ -33,47 +33,47 @@ def seek(connection: Connection, command: pb.BaseCommand) -> None:
     if not announced(connection):
         connection.node.unknown_command(connection)
         return
-    asked = command.seekSubscription
-    start(connection, honestly(_seek(connection, asked)), error_reply(asked.request_id))
+    request = command.seekSubscription
+    start(connection, honestly(_seek(connection, request)), error_reply(request.request_id))
 
 
-async def _seek(connection: Connection, asked: pb.CommandSeekSubscription) -> bytes:
+async def _seek(connection: Connection, request: pb.CommandSeekSubscription) -> bytes:
     node = connection.node
     check_enabled(node)
-    name = planned_name(asked.topic)
+    name = planned_name(request.topic)
     node.allow(connection.principal, "consume", str(name))
     record = await _record(node, name)
     try:
-        await node.scalable.seek(name.scalable, asked.subscription, _target(asked, record))
+        await node.scalable.seek(name.scalable, request.subscription, _target(request, record))
     except Moved as error:
         raise NotReady(f"another broker leads {name}: the layout watch contains its address") from error
-    return success(asked.request_id)
+    return success(request.request_id)
 
 
 async def _record(node: Node, name: TopicName) -> Record:
     """TopicNotFound: also for a plain topic, which uses Pulsar's SEEK."""
-    found = await node.scalable.read(name.scalable)
-    if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+    record = await node.scalable.read(name.scalable)
+    if name.domain is Domain.PERSISTENT and (record is None or record.is_plain):
         raise TopicNotFound(f"{name} is not a scalable topic: use `magnetar subscription seek` for plain topics")
-    if found is None or found.is_plain:
+    if record is None or record.is_plain:
         raise TopicNotFound(f"Scalable topic not found: {name}")
-    return found
+    return record
 
 
-def _target(asked: pb.CommandSeekSubscription, record: Record) -> Target:
-    if asked.HasField("places"):
-        if asked.incarnation and asked.incarnation != record.incarnation:
+def _target(request: pb.CommandSeekSubscription, record: Record) -> Target:
+    if request.HasField("places"):
+        if request.incarnation and request.incarnation != record.incarnation:
             raise Misuse(
-                "the positions belong to a deleted topic of this name: read the positions again", topic=asked.topic
+                "the positions belong to a deleted topic of this name: read the positions again", topic=request.topic
             )
-        places = given_places(asked.places)
+        places = given_places(request.places)
         kept = {id: place for id, place in places.items() if id in record.layout or place != DONE}
         return at_places({SegmentId(id): _position(place) for id, place in kept.items()})
-    if asked.to != pb.FROM_TIME:
-        return Target(_WORDS[asked.to])
-    if not asked.HasField("publish_time"):
+    if request.to != pb.FROM_TIME:
+        return Target(_WORDS[request.to])
+    if not request.HasField("publish_time"):
         raise Misuse("a seek with FROM_TIME must contain publish_time")
-    return at_time(asked.publish_time)
+    return at_time(request.publish_time)
 
 
 def _position(place: ReadPosition) -> Position:

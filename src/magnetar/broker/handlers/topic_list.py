@@ -26,28 +26,28 @@ _MODES = {
 
 
 def topics_of_namespace(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.getTopicsOfNamespace
-    start(connection, _topics(connection, asked), error_reply(asked.request_id))
+    request = command.getTopicsOfNamespace
+    start(connection, _topics(connection, request), error_reply(request.request_id))
 
 
-async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace) -> None:
-    namespace = namespace_name(asked.namespace)
+async def _topics(connection: Connection, request: pb.CommandGetTopicsOfNamespace) -> None:
+    namespace = namespace_name(request.namespace)
     connection.node.allow(connection.principal, "list", str(namespace))
     async with connection.list_answers.turn():
-        connection.write(await _listed(connection.node, namespace, asked))
+        connection.write(await _listed(connection.node, namespace, request))
 
 
-async def _listed(node: Node, namespace: NamespaceName, asked: pb.CommandGetTopicsOfNamespace) -> bytes:
-    topics = await node.topics.names(namespace, _MODES[asked.mode])
+async def _listed(node: Node, namespace: NamespaceName, request: pb.CommandGetTopicsOfNamespace) -> bytes:
+    topics = await node.topics.names(namespace, _MODES[request.mode])
     filtered = False
-    pattern = _pattern(node, asked.topics_pattern)
+    pattern = _pattern(node, request.topics_pattern)
     if pattern is not None:
         topics = await matching_in_turns(pattern, topics)
         filtered = True
-    known = topics_hash(topics)
-    changed = not asked.topics_hash or asked.topics_hash != known
+    hash = topics_hash(topics)
+    changed = not request.topics_hash or request.topics_hash != hash
     return commands.topics_of_namespace(
-        asked.request_id, topics if changed else (), topics_hash=known, filtered=filtered, changed=changed
+        request.request_id, topics if changed else (), topics_hash=hash, filtered=filtered, changed=changed
     )
 
 
@@ -60,43 +60,45 @@ def _pattern(node: Node, text: str) -> Pattern | None:
 
 
 def watch(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.watchTopicList
-    start(connection, _watch(connection, asked), error_reply(asked.request_id))
+    request = command.watchTopicList
+    start(connection, _watch(connection, request), error_reply(request.request_id))
 
 
-async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> bytes | None:
+async def _watch(connection: Connection, request: pb.CommandWatchTopicList) -> bytes | None:
     node = connection.node
     if not node.settings.flag("enableBrokerTopicListWatcher"):
         raise Refused("topic-list watches are disabled on this broker (enableBrokerTopicListWatcher)")
-    namespace = namespace_name(asked.namespace)
+    namespace = namespace_name(request.namespace)
     node.allow(connection.principal, "list", str(namespace))
-    pattern = node.pattern(asked.topics_pattern)
+    pattern = node.pattern(request.topics_pattern)
     if pattern is None:
         raise Misuse("patterns with look-arounds or back references cannot be watched: poll the topic list")
-    old = connection.watchers.pop(asked.watcher_id, None)
+    old = connection.watchers.pop(request.watcher_id, None)
     if old is not None:
         old.close()
     if len(connection.watchers) >= CONNECTION_TOPIC_LISTS_MAX:
         raise LimitExceeded(
             f"a connection must not watch more than {CONNECTION_TOPIC_LISTS_MAX} topic lists: open another connection"
         )
-    watcher = connection.watchers[asked.watcher_id] = TopicListWatcher(asked.watcher_id, connection)
+    watcher = connection.watchers[request.watcher_id] = TopicListWatcher(request.watcher_id, connection)
     try:
-        topics = await node.topics.lists.open(namespace, asked.topics_pattern, pattern)
+        topics = await node.topics.lists.open(namespace, request.topics_pattern, pattern)
     except BaseException:
-        if connection.watchers.get(asked.watcher_id) is watcher:
-            del connection.watchers[asked.watcher_id]
+        if connection.watchers.get(request.watcher_id) is watcher:
+            del connection.watchers[request.watcher_id]
         raise
-    if connection.closed or connection.watchers.get(asked.watcher_id) is not watcher:
+    if connection.closed or connection.watchers.get(request.watcher_id) is not watcher:
         topics.release()
         return None
     started = False
     try:
         async with connection.list_answers.turn():
-            if connection.watchers.get(asked.watcher_id) is not watcher:
+            if connection.watchers.get(request.watcher_id) is not watcher:
                 return None
-            news = () if asked.topics_hash == topics.hash else topics.topics
-            connection.write(commands.watch_topic_list_success(asked.request_id, asked.watcher_id, news, topics.hash))
+            news = () if request.topics_hash == topics.hash else topics.topics
+            connection.write(
+                commands.watch_topic_list_success(request.request_id, request.watcher_id, news, topics.hash)
+            )
             watcher.start(topics)
             started = True
     finally:
@@ -113,8 +115,8 @@ def resume(connection: Connection) -> None:
 
 
 def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = command.watchTopicListClose
-    watcher = connection.watchers.pop(asked.watcher_id, None)
+    request = command.watchTopicListClose
+    watcher = connection.watchers.pop(request.watcher_id, None)
     if watcher is not None:
         watcher.close()
-    connection.write(success(asked.request_id))
+    connection.write(success(request.request_id))

@@ -50,11 +50,11 @@ def matching(pattern: Pattern, topics: Iterable[str]) -> list[str]:
 
 async def matching_in_turns(pattern: Pattern, topics: list[str]) -> list[str]:
     """Like `matching`, with some names per turn of the loop."""
-    found: list[str] = []
+    names: list[str] = []
     for first in range(0, len(topics), TOPIC_LIST_TURN_NAMES_MAX):
-        found += matching(pattern, topics[first : first + TOPIC_LIST_TURN_NAMES_MAX])
+        names += matching(pattern, topics[first : first + TOPIC_LIST_TURN_NAMES_MAX])
         await asyncio.sleep(0)
-    return found
+    return names
 
 
 def _plain(topic: str) -> str:
@@ -76,10 +76,10 @@ class TopicListWatcher:
         topics.watchers[self] = None
 
     def close(self) -> None:
-        found, self.list = self.list, None
-        if found is not None:
-            found.watchers.pop(self, None)
-            found.release()
+        topic_list, self.list = self.list, None
+        if topic_list is not None:
+            topic_list.watchers.pop(self, None)
+            topic_list.release()
 
     def noted(self, added: bool, topic: str) -> None:
         if self._changes.get(topic, added) is not added:
@@ -171,11 +171,11 @@ class TopicList:
             while self._missed_again:
                 self._missed_again = False
                 before = set(self.topics)
-                found = set(await self._list())
+                current = set(await self._list())
                 # Apply only topics that did not change during the read: the listener reported the others.
-                for topic in sorted(before & self.topics.keys() - found):
+                for topic in sorted(before & self.topics.keys() - current):
                     self.heard(False, topic)
-                for topic in sorted(found - before - self.topics.keys()):
+                for topic in sorted(current - before - self.topics.keys()):
                     self.heard(True, topic)
         except MagnetarError as error:
             log.warning("topic_list_watch_failed", namespace=str(self.namespace), error=str(error))
@@ -199,21 +199,21 @@ class TopicLists:
     async def open(self, namespace: NamespaceName, text: str, pattern: Pattern) -> TopicList:
         """The current list; the caller later closes its watcher or calls `release`."""
         key = namespace, text
-        found = self._lists.get(key)
-        if found is None:
+        topic_list = self._lists.get(key)
+        if topic_list is None:
             if sum(len(one.topics) for one in self._lists.values()) > TOPIC_LISTS_NAMES_MAX:
                 raise LimitExceeded(
                     f"the watched topic lists of this broker must not exceed {TOPIC_LISTS_NAMES_MAX} names in total: "
                     "use narrower patterns, or the same pattern in all clients"
                 )
-            found = self._lists[key] = TopicList(self, key, pattern)
-        found.users += 1
+            topic_list = self._lists[key] = TopicList(self, key, pattern)
+        topic_list.users += 1
         try:
-            await found.open()
+            await topic_list.open()
         except BaseException:
-            found.release()
+            topic_list.release()
             raise
-        return found
+        return topic_list
 
     def forget(self, gone: TopicList) -> None:
         self._changed.pop(gone, None)

@@ -37,8 +37,8 @@ def _compiled(bare: str) -> Pattern | None:
     options.log_errors = False
     options.max_mem = PATTERN_BYTES_MAX
     try:
-        found: Pattern = re2.compile(bare, options=options)
-        return found
+        pattern: Pattern = re2.compile(bare, options=options)
+        return pattern
     except re2.error as refused:
         if "too large" in str(refused):
             return None  # a few characters can ask for megabytes and for 90 ms: its client can match it

@@ -31,8 +31,8 @@ TRANSACTIONS = tuple(_TRANSACTION_FIELDS)
 
 
 def transaction(connection: Connection, command: pb.BaseCommand) -> None:
-    asked = getattr(command, _TRANSACTION_FIELDS[command.type])
-    connection.write(error_reply(asked.request_id)(NotBuilt.wire, _TRANSACTIONS))
+    request = getattr(command, _TRANSACTION_FIELDS[command.type])
+    connection.write(error_reply(request.request_id)(NotBuilt.wire, _TRANSACTIONS))
 
 
 def watch_coordinators(connection: Connection, command: pb.BaseCommand) -> None:

@@ -37,8 +37,8 @@ class HostMetrics:
         yield "magnetar_event_loop_lag_seconds", (), round(self._lags[-1], 6)
         yield "magnetar_event_loop_lag_seconds_max", (), round(max(self._lags), 6)
         for family in self._process.collect():
-            for one in family.samples:
-                yield one.name, (), one.value
+            for sample in family.samples:
+                yield sample.name, (), sample.value
 
     async def _measure(self) -> None:
         loop = asyncio.get_running_loop()

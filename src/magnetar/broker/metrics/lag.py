@@ -50,41 +50,46 @@ class Attendance:
 
 
 def total(parts: Collection[Lag | None]) -> Lag | None:
-    known = [one for one in parts if one is not None]
-    return reduce(add, known, NO_LAG) if len(known) == len(parts) else None
+    lags = [one for one in parts if one is not None]
+    return reduce(add, lags, NO_LAG) if len(lags) == len(parts) else None
 
 
 async def attendance(
-    node: Node, name: TopicName, record: Record, found: Collection[Subscription]
+    node: Node, name: TopicName, record: Record, subscriptions: Collection[Subscription]
 ) -> dict[str, Attendance]:
     """For subscriptions with cursors. Only segments that one of them has not drained are requested."""
-    wanted = [one for one in found if one.has_cursors]
-    seen = {one.name: Attendance() for one in wanted}
-    segments = [one for one in record.layout.segments if any(one.id not in each.latched for each in wanted)]
+    with_cursors = [one for one in subscriptions if one.has_cursors]
+    seen = {one.name: Attendance() for one in with_cursors}
+    segments = [one for one in record.layout.segments if any(one.id not in each.latched for each in with_cursors)]
     facts = await look(node, [one.topic(name) for one in segments])
     by_segment = dict(zip([one.id for one in segments], facts, strict=True))
-    for one in wanted:
+    for subscription in with_cursors:
         for segment in record.layout.segments:
-            drained = segment.id in one.latched
-            _add(seen[one.name], one.name, segment.id, PlainFacts(lags={}) if drained else by_segment[segment.id])
+            drained = segment.id in subscription.latched
+            _add(
+                seen[subscription.name],
+                subscription.name,
+                segment.id,
+                PlainFacts(lags={}) if drained else by_segment[segment.id],
+            )
     return seen
 
 
-def _add(one: Attendance, name: str, segment: SegmentId, facts: PlainFacts | None) -> None:
+def _add(attendance: Attendance, name: str, segment: SegmentId, facts: PlainFacts | None) -> None:
     if facts is None:
-        one.left[segment] = None
+        attendance.left[segment] = None
         return
-    one.left[segment] = None if facts.lags is None else facts.lags.get(name, NO_LAG)
+    attendance.left[segment] = None if facts.lags is None else facts.lags.get(name, NO_LAG)
     for consumer in sorted({_OF_SEGMENT.sub("", each.name) for each in facts.clients if each.subscription == name}):
-        one.consumers.setdefault(consumer, []).append(segment)
+        attendance.consumers.setdefault(consumer, []).append(segment)
 
 
 async def look(node: Node, topics: list[TopicName]) -> list[PlainFacts | None]:
     """The facts about topics with messages, from their owners. None: the owner does not respond."""
-    found: list[PlainFacts | None] = []
+    facts: list[PlainFacts | None] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
-        found += await asyncio.gather(*(_look(node, one) for one in topics[start : start + CALLS_AT_ONCE_MAX]))
-    return found
+        facts += await asyncio.gather(*(_look(node, one) for one in topics[start : start + CALLS_AT_ONCE_MAX]))
+    return facts
 
 
 async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
@@ -105,12 +110,12 @@ async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
     respond. TopicNotFound, SubscriptionNotFound."""
     if name.domain is Domain.NON_PERSISTENT:
         return NO_LAG  # nothing is kept
-    found = await _scalable(node, name, subscription)
-    if found is not None:
-        record, one = found
-        if one.hold is not None:
-            return await node.handlers.holds.behind(name, record, dict(one.hold.places))
-        return _known((await attendance(node, name.scalable, record, [one]))[one.name].lag, name)
+    scalable = await _scalable(node, name, subscription)
+    if scalable is not None:
+        record, stored = scalable
+        if stored.hold is not None:
+            return await node.handlers.holds.behind(name, record, dict(stored.hold.places))
+        return _known((await attendance(node, name.scalable, record, [stored]))[stored.name].lag, name)
     topics = [name]
     if name.domain is Domain.PERSISTENT:
         partitioned = None if name.is_partition else await node.catalogue.partitioned(name)
@@ -138,9 +143,9 @@ async def _scalable(node: Node, name: TopicName, subscription: str) -> tuple[Rec
     record = await node.scalable.read(name.scalable)
     if record is None:
         return None
-    for one in await node.scalable.subscriptions(name.scalable):
-        if one.name == subscription and one.standing is SubscriptionState.LIVE:
-            return record, one
+    for stored in await node.scalable.subscriptions(name.scalable):
+        if stored.name == subscription and stored.standing is SubscriptionState.LIVE:
+            return record, stored
     return None
 
 
@@ -148,7 +153,7 @@ def _part(facts: PlainFacts | None, subscription: str) -> Lag | None:
     return None if facts is None or facts.lags is None else facts.lags.get(subscription, NO_LAG)
 
 
-def _known(found: Lag | None, name: TopicName) -> Lag:
-    if found is None:
+def _known(lag: Lag | None, name: TopicName) -> Lag:
+    if lag is None:
         raise NotReady(f"the owner of a part of {name} does not respond: try again")
-    return found
+    return lag

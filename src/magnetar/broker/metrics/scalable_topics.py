@@ -28,11 +28,11 @@ class LayoutSample:
     waiting: tuple[tuple[str, int], ...] = ()
 
 
-def layout_sample(topic: TopicName, record: Record, found: Collection[Subscription]) -> LayoutSample:
+def layout_sample(topic: TopicName, record: Record, subscriptions: Collection[Subscription]) -> LayoutSample:
     layout = record.layout
     waiting = [
         (one.name, sum(1 for each in layout.segments if _waits(record, each.id, set(one.latched))))
-        for one in found
+        for one in subscriptions
         if one.type is Type.STREAM and one.standing is SubscriptionState.LIVE
     ]
     active = len(layout.active)
@@ -47,10 +47,10 @@ class Layouts:
     def __init__(self) -> None:
         self.shown: dict[str, LayoutSample] = {}
 
-    def keep(self, one: LayoutSample) -> None:
-        key = one.topic.canonical
+    def keep(self, sample: LayoutSample) -> None:
+        key = sample.topic.canonical
         if key in self.shown or len(self.shown) < LAYOUT_SAMPLES_MAX:
-            self.shown[key] = one
+            self.shown[key] = sample
 
     def retain(self, seen: Collection[str]) -> None:
         """Called after a check of all topics: drops those that are deleted or that another broker reports."""

@@ -81,28 +81,28 @@ def sample(topic: AnyTopic) -> TopicSample:
     )
 
 
-def sample_subscription(one: AnySubscription) -> SubscriptionSample:
-    messages, size = outgoing(one)
-    consumers = one.consumers
-    made = SubscriptionSample(
-        one.name,
-        isinstance(one, Subscription),
+def sample_subscription(subscription: AnySubscription) -> SubscriptionSample:
+    messages, size = outgoing(subscription)
+    consumers = subscription.consumers
+    sample = SubscriptionSample(
+        subscription.name,
+        isinstance(subscription, Subscription),
         len(consumers),
         sum(each.pending.messages for each in consumers),
         any(each.blocked for each in consumers),
         messages_out=messages,
         bytes_out=size,
     )
-    if not isinstance(one, Subscription):
-        return made
-    dispatcher, backlog = one.dispatcher, one.cursor.backlog
+    if not isinstance(subscription, Subscription):
+        return sample
+    dispatcher, backlog = subscription.dispatcher, subscription.cursor.backlog
     delayed = len(dispatcher.delay.index) if isinstance(dispatcher, SharedDispatcher | KeySharedDispatcher) else 0
-    return replace(made, delayed=delayed, backlog=backlog, lag=one.lag.known if backlog else NO_LAG)
+    return replace(sample, delayed=delayed, backlog=backlog, lag=subscription.lag.known if backlog else NO_LAG)
 
 
-def unloaded(found: TopicSample) -> TopicSample:
+def unloaded(sample: TopicSample) -> TopicSample:
     """The same sample after the topic was unloaded: without connected clients."""
     quiet = tuple(
-        replace(one, consumers=0, unacked=0, blocked=False, delayed=0) for one in found.subscriptions if one.stored
+        replace(one, consumers=0, unacked=0, blocked=False, delayed=0) for one in sample.subscriptions if one.stored
     )
-    return replace(found, producers=0, subscriptions=quiet)
+    return replace(sample, producers=0, subscriptions=quiet)

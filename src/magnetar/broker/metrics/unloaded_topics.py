@@ -31,34 +31,34 @@ class Unloaded:
     def __contains__(self, key: str) -> bool:
         return key in self._samples
 
-    def keep(self, key: str, found: TopicSample, place: Any = None) -> None:
+    def keep(self, key: str, sample: TopicSample, place: Any = None) -> None:
         """Stores the sample of an unloaded topic. `place`: its bundle, in a cluster."""
         self._samples.pop(key, None)
         self._totals.pop(key, None)
-        if found.has_backlog:
-            self._samples[key] = unloaded(found), place
+        if sample.has_backlog:
+            self._samples[key] = unloaded(sample), place
             if len(self._samples) > UNLOADED_SAMPLES_MAX:
                 del self._samples[next(iter(self._samples))]
                 self.dropped += 1
-        elif found.messages_in or any(one.messages_out for one in found.subscriptions):
-            self._totals[key] = unloaded(found)
+        elif sample.messages_in or any(one.messages_out for one in sample.subscriptions):
+            self._totals[key] = unloaded(sample)
             if len(self._totals) > UNLOADED_TOTALS_MAX:
                 del self._totals[next(iter(self._totals))]
 
     def resume(self, key: str, topic: AnyTopic) -> None:
         """The topic is loaded again: its counters continue."""
-        found = self.forget(key)
-        if found is None or not isinstance(topic, Topic):
+        sample = self.forget(key)
+        if sample is None or not isinstance(topic, Topic):
             return
-        topic.messages_in += found.messages_in
-        topic.bytes_in += found.bytes_in
-        topic.entries_in += found.entries_in
-        topic.since_ms = found.since_ms
-        for one in found.subscriptions:
-            subscription = topic.subscriptions.get(one.name)
+        topic.messages_in += sample.messages_in
+        topic.bytes_in += sample.bytes_in
+        topic.entries_in += sample.entries_in
+        topic.since_ms = sample.since_ms
+        for subscription_sample in sample.subscriptions:
+            subscription = topic.subscriptions.get(subscription_sample.name)
             if subscription is not None:
-                subscription.messages_out += one.messages_out
-                subscription.bytes_out += one.bytes_out
+                subscription.messages_out += subscription_sample.messages_out
+                subscription.bytes_out += subscription_sample.bytes_out
 
     def forget(self, key: str) -> TopicSample | None:
         sample = self._samples.pop(key, None)

@@ -42,15 +42,15 @@ class Preview:
 async def preview(node: Node, name: TopicName) -> Preview:
     """Reads only. TopicNotFound: the plain topic does not exist. AlreadyExists: it is a scalable topic."""
     topics = await _topics(node, name)
-    found = await asyncio.gather(*(_look(node, one) for one in topics))
+    all_facts = await asyncio.gather(*(_look(node, one) for one in topics))
     return Preview(
         topics=topics,
         layout=migrated(topics, now_ms=node.runtime.wall()),
-        subscriptions=tuple(carried(found)),
-        clients=tuple(client for facts in found for client in facts.clients),
-        left=tuple(left_behind(found)),
-        messages=sum(facts.messages for facts in found),
-        size_bytes=sum(facts.size_bytes for facts in found),
+        subscriptions=tuple(carried(all_facts)),
+        clients=tuple(client for facts in all_facts for client in facts.clients),
+        left=tuple(left_behind(all_facts)),
+        messages=sum(facts.messages for facts in all_facts),
+        size_bytes=sum(facts.size_bytes for facts in all_facts),
     )
 
 

@@ -82,24 +82,24 @@ class PlainTopics:
                 return before
             topics = await self.topics(name, create=True, charge=charge)
             if before is not None and before.is_live:
-                wanted = before.grown(topics)
+                changed = before.grown(topics)
             else:
-                wanted = record.plain(before, topics, now_ms=self._node.runtime.wall())
-            if wanted == before:
-                return wanted
+                changed = record.plain(before, topics, now_ms=self._node.runtime.wall())
+            if changed == before:
+                return changed
             try:
-                await records.put(scalable, wanted, version)
+                await records.put(scalable, changed, version)
             except BadVersion:
                 continue  # another writer was faster: read the record again
-            return wanted
+            return changed
 
     async def topics(self, name: TopicName, *, create: bool, charge: Charge = free) -> tuple[str, ...]:
         """The topics that hold the messages of a plain or partitioned one. TopicNotFound."""
         count = await self._node.catalogue.partitions(name, create=create, charge=charge)
-        found = topics_of(name, count)
-        for one in found:
-            await self.admit(topic_name(one), create=create or count > 0, charge=free if count else charge)
-        return found
+        topics = topics_of(name, count)
+        for topic in topics:
+            await self.admit(topic_name(topic), create=create or count > 0, charge=free if count else charge)
+        return topics
 
     async def admit(self, name: TopicName, *, create: bool, charge: Charge = free) -> None:
         """Admits a client of a plain topic: the topic exists, or is created if the policies allow it. The name of a
@@ -133,47 +133,48 @@ class PlainTopics:
     async def _scalable_of(self, name: TopicName) -> Record | None:
         """The scalable topic with the name of a plain one. Refused: the plain topic was migrated and is a part of
         it."""
-        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
-        if found is None or found.is_plain:
+        record = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if record is None or record.is_plain:
             return None
-        if any(one.legacy_topic for one in found.layout.segments):
+        if any(one.legacy_topic for one in record.layout.segments):
             words = f"{name.partitioned_name} was migrated: use, terminate and delete it as {name.scalable}"
             raise Refused(words, http_status=409)
-        return found
+        return record
 
     async def _exists(self, name: TopicName) -> bool:
         catalogue = self._node.catalogue
         return await catalogue.exists(name) or await catalogue.partitioned(name) is not None
 
-    async def check_seek(self, one: Subscription) -> None:
+    async def check_seek(self, subscription: Subscription) -> None:
         """Refused: the subscription belongs to a scalable topic, whose cursors move together only (H-D7). NotReady: the
         migration is in progress. The cursor of a reader may move freely."""
-        topic = one.topic
-        if not one.durable or topic.part_of is None:
+        topic = subscription.topic
+        if not subscription.durable or topic.part_of is None:
             return
-        found = await self._node.scalable.read(topic.part_of)
-        if not topic.name.is_segment and (found is None or (found.is_plain and not found.is_migrating)):
+        record = await self._node.scalable.read(topic.part_of)
+        if not topic.name.is_segment and (record is None or (record.is_plain and not record.is_migrating)):
             return
-        if found is not None and found.is_plain:
+        if record is not None and record.is_plain:
             raise NotReady(f"{topic.name.partitioned_name} is being migrated to {topic.part_of}: try again later")
         raise Refused(
-            f"{topic.name} is a part of {topic.part_of} and subscription {one.name} belongs to the whole topic: "
-            f"seek it with `magnetar subscription seek {topic.part_of} {one.name}` "
+            f"{topic.name} is a part of {topic.part_of} and "
+            f"subscription {subscription.name} belongs to the whole topic: "
+            f"seek it with `magnetar subscription seek {topic.part_of} {subscription.name}` "
             "or a client that supports scalable topics"
         )
 
     async def term(self, name: TopicName) -> Term:
         """The term for the termination or deletion of a plain topic by an administrator: after a rolled-back migration,
         the term of that leader. Conflict: the topic is being migrated."""
-        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
-        if found is not None and found.is_migrating:
+        record = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if record is not None and record.is_migrating:
             raise Conflict(f"{name.partitioned_name} is being migrated to {name.scalable}: try again later")
-        return found.term if found is not None and found.is_plain else NO_TERM
+        return record.term if record is not None and record.is_plain else NO_TERM
 
     async def forget(self, name: TopicName) -> None:
         """The plain topic was deleted: deletes its record too, with its subscriptions."""
-        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
-        if found is not None and found.is_plain and not name.is_partition:
+        record = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if record is not None and record.is_plain and not name.is_partition:
             try:
                 await self._node.scalable.delete(name.scalable, force=True)
             except MagnetarError as error:  # led elsewhere, as a rule: it stands for a topic that comes again, or none
@@ -190,8 +191,8 @@ class PlainTopics:
 
     async def grown(self, name: TopicName) -> None:
         """The number of partitions increased: updates the record, if one exists."""
-        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
-        if found is not None and found.is_plain:
+        record = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if record is not None and record.is_plain:
             await self.stand_in(name)
 
     # What leaders ask
@@ -214,12 +215,12 @@ class PlainTopics:
                 await topic.subscriptions.settled()  # what was let in before the guard stood
             lags = {one.name: await one.lag.measure() for one in topic.subscriptions} if request.lags else None
             return _facts(topic, lags)
-        one = request.subscription
-        found, _ = await self._node.scalable.records.subscription(name.scalable, one.name)
-        admission.check_cursor(found, one.life)
-        assert found is not None
-        one = msgspec.structs.replace(one, properties=found.properties)
-        await place(topic, one, at_end=request.at_end, asked=found.start is Start.ASKED)
+        key = request.subscription
+        stored, _ = await self._node.scalable.records.subscription(name.scalable, key.name)
+        admission.check_cursor(stored, key.life)
+        assert stored is not None
+        key = msgspec.structs.replace(key, properties=stored.properties)
+        await place(topic, key, at_end=request.at_end, asked=stored.start is Start.ASKED)
         return CursorPlacedReply()
 
     # The guard
@@ -230,8 +231,8 @@ class PlainTopics:
             await topic.managed.set_properties({GUARD_PROPERTY: op})
         if topic.part_of is None:
             self.guarded(topic)
-            for one in topic.subscriptions:
-                one.cursor.on_durable(one.caught_up)
+            for subscription in topic.subscriptions:
+                subscription.cursor.on_durable(subscription.caught_up)
             self._node.runtime.mark("plain.guarded", topic=str(topic.name), op=op)
             log.info("plain_topic_guarded", topic=str(topic.name), op=op)
 
@@ -240,13 +241,13 @@ class PlainTopics:
         topic.part_of = topic.name.scalable
         passes = False  # what the record said when it was read last
 
-        async def consume(asked: Subscribe) -> None:
+        async def consume(request: Subscribe) -> None:
             nonlocal passes
-            passes = await self._consume(topic, asked)
+            passes = await self._consume(topic, request)
             if not passes:
-                await self._describe(topic, asked)
+                await self._describe(topic, request)
             if not passes and topic.managed.terminated is not None:
-                _make_way(topic, asked)
+                _make_way(topic, request)
 
         def durable_cursor(name: str) -> None:
             if not passes:
@@ -256,40 +257,45 @@ class PlainTopics:
 
         topic.admission = Admission(durable_cursor=durable_cursor, attach=start, consume=consume)
 
-    async def _consume(self, topic: Topic, asked: Subscribe) -> bool:
+    async def _consume(self, topic: Topic, request: Subscribe) -> bool:
         """Returns True if the topic is plain and all clients are admitted. Otherwise the subscription exists and has
         the right type when this returns."""
         scalable, name = self._node.scalable, topic.name.scalable
-        found = await scalable.read(name)
-        if found is None or (found.is_plain and not found.is_migrating):
+        record = await scalable.read(name)
+        if record is None or (record.is_plain and not record.is_migrating):
             return True
-        one, _ = await scalable.records.subscription(name, asked.subscription)
-        if one is not None and one.incarnation != found.incarnation:
-            one = None
-        segment = next((each.id for each in found.layout.segments if each.legacy_topic == str(topic.name)), None)
-        if one is not None and segment is not None:
-            check_moved(scalable, name, one, segment, asked)
-            if not found.is_plain and not _is_new(asked):
-                migration.check_left(one, segment)
-        if migration.check_consumer(one, asked.kind):
+        stored, _ = await scalable.records.subscription(name, request.subscription)
+        if stored is not None and stored.incarnation != record.incarnation:
+            stored = None
+        segment = next((each.id for each in record.layout.segments if each.legacy_topic == str(topic.name)), None)
+        if stored is not None and segment is not None:
+            check_moved(scalable, name, stored, segment, request)
+            if not record.is_plain and not _is_new(request):
+                migration.check_left(stored, segment)
+        if migration.check_consumer(stored, request.kind):
             return False
-        if one is None and not (asked.creates and topic.settings.auto_subscription):
+        if stored is None and not (request.creates and topic.settings.auto_subscription):
             raise SubscriptionNotFound(
-                f"{name} has no subscription {asked.subscription}, and it is not created automatically: create it first"
+                f"{name} has no subscription {request.subscription}, "
+                "and it is not created automatically: create it first"
             )
-        if one is None and not (found.is_plain or asked.earliest or _follows(asked.metadata)):
+        if stored is None and not (record.is_plain or request.earliest or _follows(request.metadata)):
             raise _too_late(topic)
-        await scalable.subscribe(name, asked.subscription, migration.type_of(asked.kind), earliest=asked.earliest)
+        await scalable.subscribe(name, request.subscription, migration.type_of(request.kind), earliest=request.earliest)
         return False
 
-    async def _describe(self, topic: Topic, asked: Subscribe) -> None:
+    async def _describe(self, topic: Topic, request: Subscribe) -> None:
         """Restores the properties of the subscription, also those from before the migration, because segments use the
         record."""
-        found = topic.subscriptions.get(asked.subscription)
-        said = ({} if found is None else given(found.cursor.properties)) or given(asked.properties)
-        if said:
-            said = dict(await described(self._node.scalable, topic.name.scalable, asked.subscription, said))
-        await describe(found, said)
+        subscription = topic.subscriptions.get(request.subscription)
+        properties = ({} if subscription is None else given(subscription.cursor.properties)) or given(
+            request.properties
+        )
+        if properties:
+            properties = dict(
+                await described(self._node.scalable, topic.name.scalable, request.subscription, properties)
+            )
+        await describe(subscription, properties)
 
 
 def _too_late(topic: Topic) -> MagnetarError:
@@ -300,31 +306,37 @@ def _too_late(topic: Topic) -> MagnetarError:
     return Sealed(f"{words}: a new subscription must start at the earliest message")
 
 
-def _make_way(topic: Topic, asked: Subscribe) -> None:
+def _make_way(topic: Topic, request: Subscribe) -> None:
     """Closes old consumers on a sealed topic in favour of one that follows to the new segments, even if they have not
     read it to its end. Their unacknowledged messages are redelivered to the new consumer. They may return when it has
     left."""
-    found = topic.subscriptions.get(asked.subscription)
-    if found is None or not _is_new(asked) or (asked.kind == found.type and asked.kind != EXCLUSIVE):
+    subscription = topic.subscriptions.get(request.subscription)
+    if (
+        subscription is None
+        or not _is_new(request)
+        or (request.kind == subscription.type and request.kind != EXCLUSIVE)
+    ):
         return
-    for one in list(found.consumers):
-        if not (_follows(one.metadata) or _streams(found, one)):
-            log.info("old_consumer_closed", topic=str(topic.name), consumer=one.name, follower=asked.consumer_name)
-            topic.subscriptions.close_consumer(one)
+    for consumer in list(subscription.consumers):
+        if not (_follows(consumer.metadata) or _streams(subscription, consumer)):
+            log.info(
+                "old_consumer_closed", topic=str(topic.name), consumer=consumer.name, follower=request.consumer_name
+            )
+            topic.subscriptions.close_consumer(consumer)
 
 
-def _is_new(asked: Subscribe) -> bool:
+def _is_new(request: Subscribe) -> bool:
     """Whether the client supports scalable topics."""
-    return _follows(asked.metadata) or _OF_SEGMENT.search(asked.consumer_name) is not None
+    return _follows(request.metadata) or _OF_SEGMENT.search(request.consumer_name) is not None
 
 
 def _plain_of(name: TopicName) -> TopicName | None:
     """The plain topic of the same name. None: such a name cannot exist, for example with a slash."""
     try:
-        found = topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
+        plain = topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
     except Misuse:
         return None
-    return found if found.scalable == name else None
+    return plain if plain.scalable == name else None
 
 
 def is_guarded(properties: Mapping[str, str]) -> bool:

@@ -36,10 +36,10 @@ def check_secret(settings: Settings) -> None:
 
 def is_peer(node: Node, authorization: Secret) -> bool:
     """Whether a broker of the same cluster sent this request; `authorization` is its header."""
-    scheme, _, given = authorization.reveal().partition(" ")
+    scheme, _, credentials = authorization.reveal().partition(" ")
     if not node.served.cluster or scheme.lower() != "bearer":
         return False
-    return secret_of(node.settings).matches(given.strip())
+    return secret_of(node.settings).matches(credentials.strip())
 
 
 def check_peer(node: Node, authorization: Secret, path: str) -> None:
@@ -59,8 +59,8 @@ async def check_term(node: Node, name: TopicName, request: Request) -> None:
         return
     bound = 0
     if name.domain is not Domain.NON_PERSISTENT:
-        found, _ = await node.scalable.records.fresh(name.parent if name.is_segment else name.scalable)
-        bound = 0 if found is None else found.term + 1
+        record, _ = await node.scalable.records.fresh(name.parent if name.is_segment else name.scalable)
+        bound = 0 if record is None else record.term + 1
     if not 0 <= term <= bound:
         node.runtime.mark("term.nonsense", topic=str(name), term=term, bound=bound)
         raise Refused(f"term {term} is invalid: the record of the topic allows at most {bound}", topic=str(name))

@@ -97,11 +97,11 @@ class PeerHandlers:
             return _cursors(topic)  # it is in use: this is a late repetition, and cursors may have come since
         if request.term > term_of(topic):
             await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
-        for found in [each.name for each in topic.subscriptions if each.durable and each.name not in request.cursors]:
-            await topic.subscriptions.delete(found, force=True)
-        for wanted in request.cursors:
-            if topic.subscriptions.get(wanted) is None:
-                await topic.subscriptions.create(wanted, topic.managed.before(topic.managed.first))
+        for stale in [each.name for each in topic.subscriptions if each.durable and each.name not in request.cursors]:
+            await topic.subscriptions.delete(stale, force=True)
+        for cursor in request.cursors:
+            if topic.subscriptions.get(cursor) is None:
+                await topic.subscriptions.create(cursor, topic.managed.before(topic.managed.first))
         return _cursors(topic)
 
     async def _seal(self, name: TopicName, request: Seal) -> SealResult:
@@ -123,10 +123,10 @@ class PeerHandlers:
     async def _flush(self, name: TopicName, request: Flush) -> Flushed:
         topic = await self._topic(name)
         check_term(topic, request.term)
-        found = topic.subscriptions.get(request.cursor)
-        if found is None:
+        subscription = topic.subscriptions.get(request.cursor)
+        if subscription is None:
             raise SubscriptionNotFound(f"Subscription {request.cursor} not found for topic {name}")
-        return Flushed(await found.cursor.flush())
+        return Flushed(await subscription.cursor.flush())
 
     async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
         topic = await self._node.topics.get(name, create=create)
@@ -159,8 +159,8 @@ async def destination(node: Node, name: TopicName) -> Broker:
         if leader is None:
             raise NotReady(f"{name} has no leader: try again")
         return leader
-    found = await node.ownership.owner(*await node.served.place(name))
-    return found.broker if isinstance(found, Candidate) else found
+    owner = await node.ownership.owner(*await node.served.place(name))
+    return owner.broker if isinstance(owner, Candidate) else owner
 
 
 def term_of(topic: Topic) -> int:
@@ -168,11 +168,11 @@ def term_of(topic: Topic) -> int:
 
 
 def check_term(topic: Topic, term: Term) -> None:
-    known = term_of(topic)
-    if term < known:
-        topic.runtime.mark("term.refused", topic=str(topic.name), term=term, known=known)
+    highest = term_of(topic)
+    if term < highest:
+        topic.runtime.mark("term.refused", topic=str(topic.name), term=term, known=highest)
         raise Fenced(
-            f"term {term} is fenced: this topic has received a request of term {known}",
+            f"term {term} is fenced: this topic has received a request of term {highest}",
             topic=str(topic.name),
             wire_code=6,
         )

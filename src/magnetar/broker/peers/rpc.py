@@ -80,20 +80,20 @@ class PeerClient:
             raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
         if reply.error:
             raise _error(reply)
-        found: Answer = msgspec.json.decode(reply.answer, type=Answer)
-        return found
+        answer: Answer = msgspec.json.decode(reply.answer, type=Answer)
+        return answer
 
     def _exchange(self, url: str) -> RestTransport:
-        found = self._exchanges.get(url)
-        if found is None:
+        exchange = self._exchanges.get(url)
+        if exchange is None:
             from magnetar.client.admin.aio.transport import RestTransport  # a broker alone never needs it
 
-            found = self._exchanges[url] = RestTransport(
+            exchange = self._exchanges[url] = RestTransport(
                 url, token=secret_of(self._node.settings).reveal(), timeout_s=PEER_CALL_S, transport=self._transport
             )
             if len(self._exchanges) == 1:
                 self._node.runtime.spawn(self._node.owner, self._keep())
-        return found
+        return exchange
 
     async def _keep(self) -> None:
         """Keeps the exchange until the node closes its resources."""

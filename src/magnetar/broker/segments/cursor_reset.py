@@ -19,19 +19,19 @@ SEEKS_PROPERTY = "magnetar.seeks"  # of a cursor: the last seek that moved it
 
 
 async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
-    one = request.subscription
-    known, _ = await records.subscription(topic_name(request.topic), one.name)
-    if known is None or known.life != one.life:
-        raise SubscriptionNotFound(f"subscription not found on {request.topic}", subscription=one.name)
-    if known.seek is None or known.seeks != request.seeks:
+    key = request.subscription
+    stored, _ = await records.subscription(topic_name(request.topic), key.name)
+    if stored is None or stored.life != key.life:
+        raise SubscriptionNotFound(f"subscription not found on {request.topic}", subscription=key.name)
+    if stored.seek is None or stored.seeks != request.seeks:
         return Stale()
-    found = topic.subscriptions.get(one.name)
-    if found is None or life(found) != one.life:
-        raise SubscriptionNotFound(f"Subscription {one.name} not found on topic {topic.name}")
-    if found.cursor.properties.get(SEEKS_PROPERTY) != str(request.seeks):
-        await _move(topic, found, request)
+    subscription = topic.subscriptions.get(key.name)
+    if subscription is None or life(subscription) != key.life:
+        raise SubscriptionNotFound(f"Subscription {key.name} not found on topic {topic.name}")
+    if subscription.cursor.properties.get(SEEKS_PROPERTY) != str(request.seeks):
+        await _move(topic, subscription, request)
     end = topic.managed.terminated
-    return CursorPlacedReply(end is not None and found.cursor.drained(end))
+    return CursorPlacedReply(end is not None and subscription.cursor.drained(end))
 
 
 def seeks_of(subscription: Subscription | None) -> int:
@@ -40,13 +40,13 @@ def seeks_of(subscription: Subscription | None) -> int:
     return 0 if subscription is None else number(subscription.cursor.properties, SEEKS_PROPERTY, 0)
 
 
-async def _move(topic: Topic, found: Subscription, request: ResetCursor) -> None:
+async def _move(topic: Topic, subscription: Subscription, request: ResetCursor) -> None:
     """The seek also sets the start that the first consumer would have set."""
     if request.by_time:
-        await found.seek_time(request.time_ms)
+        await subscription.seek_time(request.time_ms)
     else:
-        await found.seek(request.position)
-    kept = {key: text for key, text in found.cursor.properties.items() if key != START_PROPERTY}
-    await found.cursor.set_properties({**kept, SEEKS_PROPERTY: str(request.seeks)})
-    topic.runtime.mark("cursor.sought", topic=str(topic.name), subscription=found.name, seeks=request.seeks)
-    topic.stir(found)
+        await subscription.seek(request.position)
+    kept = {key: text for key, text in subscription.cursor.properties.items() if key != START_PROPERTY}
+    await subscription.cursor.set_properties({**kept, SEEKS_PROPERTY: str(request.seeks)})
+    topic.runtime.mark("cursor.sought", topic=str(topic.name), subscription=subscription.name, seeks=request.seeks)
+    topic.stir(subscription)

@@ -33,18 +33,18 @@ def ours(properties: Mapping[str, str]) -> dict[str, str]:
 async def describe(subscription: Subscription | None, properties: Mapping[str, str]) -> None:
     """Stores the properties of a consumer if the subscription has none: as in Pulsar, the first ones stay."""
     if subscription is not None and subscription.durable and given(properties):
-        found = subscription.cursor.properties
-        if not given(found):
-            await subscription.cursor.set_properties({**given(properties), **found})
+        properties_before = subscription.cursor.properties
+        if not given(properties_before):
+            await subscription.cursor.set_properties({**given(properties), **properties_before})
 
 
-async def start(subscription: Subscription, asked: Subscribe) -> None:
+async def start(subscription: Subscription, request: Subscribe) -> None:
     """Applies the start position and properties of the first consumer of a segment, if they are not set yet."""
-    await describe(subscription, asked.properties)
+    await describe(subscription, request.properties)
     cursor = subscription.cursor
     if START_PROPERTY not in cursor.properties:
         return
-    if not asked.earliest:
+    if not request.earliest:
         cursor.reset(subscription.topic.managed.last)
         subscription.dispatcher.rewind()
         await cursor.flush()
@@ -52,22 +52,22 @@ async def start(subscription: Subscription, asked: Subscribe) -> None:
     subscription.topic.stir(subscription)
 
 
-async def place(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
+async def place(topic: Topic, key: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
     """Creates the cursor if it does not exist. A cursor of an earlier life is replaced (H-D9); one that clients of a
     plain topic created is taken over at its position."""
-    found = topic.subscriptions.get(one.name)
-    if found is not None and found.durable and life(found) == one.life:
+    subscription = topic.subscriptions.get(key.name)
+    if subscription is not None and subscription.durable and life(subscription) == key.life:
         return
-    if found is not None and found.durable and not topic.name.is_segment:
-        await found.cursor.set_properties({**found.cursor.properties, LIFE_PROPERTY: str(one.life)})
+    if subscription is not None and subscription.durable and not topic.name.is_segment:
+        await subscription.cursor.set_properties({**subscription.cursor.properties, LIFE_PROPERTY: str(key.life)})
         return
-    if found is not None:
-        await topic.subscriptions.delete(one.name, force=True)
+    if subscription is not None:
+        await topic.subscriptions.delete(key.name, force=True)
     managed = topic.managed
     position = managed.last if at_end else managed.before(managed.first)
-    ours = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
-    properties = {**dict(one.properties), **ours}
-    await topic.subscriptions.create(one.name, position, properties, admitted=True)
+    ours = {LIFE_PROPERTY: str(key.life), **({START_PROPERTY: "asked"} if asked else {})}
+    properties = {**dict(key.properties), **ours}
+    await topic.subscriptions.create(key.name, position, properties, admitted=True)
 
 
 def life(subscription: Subscription) -> int:

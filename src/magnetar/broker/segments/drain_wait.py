@@ -115,9 +115,9 @@ def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
     if subscription.type != KEY_SHARED:
         subscription.disconnect_all()
         return
-    for found in list(subscription.consumers):
-        if topic.name.segment is None or found.name == f"{consumer}-seg-{topic.name.segment.id}":
-            topic.subscriptions.close_consumer(found)
+    for attached in list(subscription.consumers):
+        if topic.name.segment is None or attached.name == f"{consumer}-seg-{topic.name.segment.id}":
+            topic.subscriptions.close_consumer(attached)
 
 
 def _drained(topic: Topic, subscription: Subscription) -> bool:

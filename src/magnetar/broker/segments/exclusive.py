@@ -61,7 +61,7 @@ class ExclusiveProducers:
             raise _busy(holder)
 
     async def _claim(self, name: TopicName, record: Record, base: str, mode: Mode, queued: Callable[[], None]) -> None:
-        wait_s, told = CALL_RETRY_S_MIN, False
+        wait_s, logged = CALL_RETRY_S_MIN, False
         while record.exclusive != base:
             refusal = None if mode is Mode.EXCLUSIVE_WITH_FENCING else await self._refusal(name, record, base)
             if refusal is None:
@@ -72,8 +72,8 @@ class ExclusiveProducers:
                 continue
             if mode is not Mode.WAIT_FOR_EXCLUSIVE:
                 raise refusal
-            if not told:
-                told = True
+            if not logged:
+                logged = True
                 queued()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
@@ -83,18 +83,18 @@ class ExclusiveProducers:
         """The record contains the new name: no other producer is admitted any more, and this finds those admitted
         before."""
         fence = mode is Mode.EXCLUSIVE_WITH_FENCING
-        found = await self._ask(name, record, base, fence=fence)
-        if fence or not found.others:
+        attached = await self._ask(name, record, base, fence=fence)
+        if fence or not attached.others:
             return None
-        back = next((one for one in found.exclusive if one != base), "")  # the former holder, if it returned
+        back = next((one for one in attached.exclusive if one != base), "")  # the former holder, if it returned
         await self._node.scalable.hold(name, before=base, after=back)
-        return _fenced(found.others[0])
+        return _fenced(attached.others[0])
 
     async def _refusal(self, name: TopicName, record: Record, base: str) -> MagnetarError | None:
         if record.exclusive and await self._holds(name, record, record.exclusive, returning=True):
             return _fenced(record.exclusive)
-        found = await self._ask(name, record, base)
-        return _fenced(found.others[0]) if found.others else None
+        attached = await self._ask(name, record, base)
+        return _fenced(attached.others[0]) if attached.others else None
 
     async def _holds(self, name: TopicName, record: Record, holder: str, *, returning: bool) -> bool:
         """`returning`: the holder counts as attached while it moves to the children of a reshape."""
@@ -108,10 +108,10 @@ class ExclusiveProducers:
         caller."""
         request = AskProducers(op="producers", base=base, fence=fence)
         segments = [one.topic(name) for one in record.layout.active]
-        found = await asyncio.gather(*(self._node.peers.owner(one).ask(request) for one in segments))
+        answers = await asyncio.gather(*(self._node.peers.owner(one).ask(request) for one in segments))
         exclusive: list[str] = []
         others: list[str] = []
-        for answer in found:
+        for answer in answers:
             assert isinstance(answer, Attached)
             exclusive += answer.exclusive
             others += answer.others
@@ -133,8 +133,8 @@ class ExclusiveProducers:
         holder = topic.producers.access.exclusive
         others = [one for one in topic.producers if one.base != request.base]
         if request.fence:
-            for one in others:
-                topic.producers.close(one)
+            for producer in others:
+                topic.producers.close(producer)
             others = []
         exclusive = () if holder is None else (base_name(name, holder.name),)
         return Attached(exclusive, tuple(one.base for one in others))

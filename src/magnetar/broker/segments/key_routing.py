@@ -27,13 +27,13 @@ def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int 
 
     def slot(buffer: bytes, start: int, end: int) -> int | None:
         try:
-            found = entry.read(buffer, start, end)
-            key = _key(found)
+            metadata = entry.read(buffer, start, end)
+            key = _key(metadata)
         except Corrupt:
             return None
-        if key is None and found.messages < 0 and found.producer is not None:
-            sender = base_name(name, found.producer.decode("utf-8", "replace"))
-            key = f"{sender}-{found.sequence_id}".encode() if sender.startswith(SINK_PREFIX) else None
+        if key is None and metadata.messages < 0 and metadata.producer is not None:
+            sender = base_name(name, metadata.producer.decode("utf-8", "replace"))
+            key = f"{sender}-{metadata.sequence_id}".encode() if sender.startswith(SINK_PREFIX) else None
         hash = None if key is None else segment_hash(key, routing)
         return hash if hash is not None and hash in range else None
 
@@ -85,7 +85,7 @@ def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
     return None if key is None else segment_hash(key, routing)
 
 
-def _key(found: Metadata) -> bytes | None:
+def _key(metadata: Metadata) -> bytes | None:
     """The key of the entry; None: it has no visible key."""
-    hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
-    return None if hidden else key_of(found)
+    hidden = metadata.messages >= 0 or (metadata.key is None and metadata.ordering_key is None)
+    return None if hidden else key_of(metadata)

@@ -128,12 +128,12 @@ class Segments:
             self._node.runtime.mark("segment.obeyed", topic=str(topic.name), op=segment.sealed_by)
             await topic.seal(segment.sealed_by, record.term)
         listed = await self._node.scalable.records.subscriptions(topic.name.parent, record.incarnation)
-        known = {(one.name, one.life) for one, _ in listed}
-        for found in topic.subscriptions:
-            if found.durable and (found.name, life(found)) not in known:
-                log.info("stale_subscription_removed", topic=str(topic.name), subscription=found.name)
-                self._node.runtime.mark("cursor.ghost_removed", topic=str(topic.name), subscription=found.name)
-                await topic.subscriptions.delete(found.name, force=True)
+        recorded = {(one.name, one.life) for one, _ in listed}
+        for subscription in topic.subscriptions:
+            if subscription.durable and (subscription.name, life(subscription)) not in recorded:
+                log.info("stale_subscription_removed", topic=str(topic.name), subscription=subscription.name)
+                self._node.runtime.mark("cursor.ghost_removed", topic=str(topic.name), subscription=subscription.name)
+                await topic.subscriptions.delete(subscription.name, force=True)
 
     def _admission(self, topic: Topic) -> Admission:
         async def produce(base: str, client_version: str, mode: Mode, queued: Callable[[], None]) -> None:
@@ -148,8 +148,8 @@ class Segments:
                 f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
             )
 
-        async def consume(asked: Subscribe) -> Admitted | None:
-            return await admit_consumer(self._node.scalable, topic, asked, self._making)
+        async def consume(request: Subscribe) -> Admitted | None:
+            return await admit_consumer(self._node.scalable, topic, request, self._making)
 
         return Admission(produce, durable_cursor, produced, start, consume)
 
@@ -164,11 +164,11 @@ class Segments:
             # sealed here but active in the record: the controller must finish the operation (H-A2)
             scalable.poke(parent)
         follows = client_version.startswith(OURS)
-        wanted = DEFAULT if follows else routing_of(client_version)
-        pinned = record.routing or await scalable.pin(parent, wanted)
-        if pinned is not wanted and not follows:
+        routing = DEFAULT if follows else routing_of(client_version)
+        pinned = record.routing or await scalable.pin(parent, routing)
+        if pinned is not routing and not follows:
             raise Refused(
-                f"the keys of {parent} are routed by {pinned}, and this client routes by {wanted}: "
+                f"the keys of {parent} are routed by {pinned}, and this client routes by {routing}: "
                 "order would be lost; use clients with the same routing",
                 topic=str(topic.name),
             )
@@ -254,12 +254,12 @@ class Segments:
                 f"{name} is not empty and cannot become a child segment", entries=topic.managed.entries
             )  # H-C3
         await topic.subscriptions.certain()
-        wanted = {(one.name, one.life) for one in request.cursors}
-        for found in topic.subscriptions:
-            if found.durable and (found.name, life(found)) not in wanted:
-                await topic.subscriptions.delete(found.name, force=True)
-        for one in request.cursors:
-            await place(topic, one, at_end=False)
+        cursors = {(one.name, one.life) for one in request.cursors}
+        for subscription in topic.subscriptions:
+            if subscription.durable and (subscription.name, life(subscription)) not in cursors:
+                await topic.subscriptions.delete(subscription.name, force=True)
+        for key in request.cursors:
+            await place(topic, key, at_end=False)
         await topic.managed.prepare()  # now, not in the gap between the parents' seal and the first message here
         return Provisioned(request.subs_gen)
 
@@ -292,26 +292,26 @@ class Segments:
         )
 
     async def _place(self, name: TopicName, request: PlaceCursor) -> SegmentAnswer:
-        one = request.subscription
-        found, _ = await self._node.scalable.records.subscription(name.parent, one.name)
-        admission.check_cursor(found, one.life)
+        key = request.subscription
+        stored, _ = await self._node.scalable.records.subscription(name.parent, key.name)
+        admission.check_cursor(stored, key.life)
         if not await self._node.catalogue.exists(name):
             record = await self._listed(name, request.incarnation)
             if _id(name) not in record.layout:
                 raise TopicNotFound("the child segment does not exist yet: the reshape creates its cursors")
             await self._make(name, request.incarnation)
-        assert found is not None
-        asked = found.start is Start.ASKED
-        one = msgspec.structs.replace(one, properties=found.properties)
-        await place(await self._topic(name), one, at_end=request.at_end, asked=asked)
+        assert stored is not None
+        requested = stored.start is Start.ASKED
+        key = msgspec.structs.replace(key, properties=stored.properties)
+        await place(await self._topic(name), key, at_end=request.at_end, asked=requested)
         return CursorPlacedReply()
 
     async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
-        subscriptions, one = (await self._topic(name)).subscriptions, request.subscription
+        subscriptions, key = (await self._topic(name)).subscriptions, request.subscription
         await subscriptions.certain()
-        found = subscriptions.get(one.name) or subscriptions.half_deleted(one.name)
-        if found is not None and life(found) == one.life:
-            await subscriptions.delete(found.name, force=True)
+        subscription = subscriptions.get(key.name) or subscriptions.half_deleted(key.name)
+        if subscription is not None and life(subscription) == key.life:
+            await subscriptions.delete(subscription.name, force=True)
         return CursorRemovedReply()
 
     async def _remember(self, topic: Topic, request: ProvisionSegment | SeedDedup | Fence) -> None:
@@ -334,18 +334,18 @@ class Segments:
     async def wait(self, name: TopicName, request: AwaitDrained | AwaitReleased | AwaitReceived | ApplyAcks) -> Awaited:
         """NotReady: the segment moves; the caller repeats the call at its next owner."""
         topic = await self._topic(name)
-        found = topic.subscriptions.get(request.subscription.name)
-        if found is None or life(found) != request.subscription.life:
+        subscription = topic.subscriptions.get(request.subscription.name)
+        if subscription is None or life(subscription) != request.subscription.life:
             raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
         if isinstance(request, ApplyAcks):
-            found.apply_early(request.seeks)
+            subscription.apply_early(request.seeks)
             return Awaited(True)
-        happened = await awaited(topic, found, request)
+        happened = await awaited(topic, subscription, request)
         if happened and isinstance(request, AwaitDrained):
             parent = name.parent if name.is_segment else name.scalable  # a plain topic that was migrated is one too
-            known, _ = await self._node.scalable.records.subscription(parent, found.name)
-            happened = known is not None and known.seek is None  # else its cursor is about to be moved (H-D7)
-        return Awaited(happened, isinstance(request, AwaitDrained) and complete(topic, found))
+            stored, _ = await self._node.scalable.records.subscription(parent, subscription.name)
+            happened = stored is not None and stored.seek is None  # else its cursor is about to be moved (H-D7)
+        return Awaited(happened, isinstance(request, AwaitDrained) and complete(topic, subscription))
 
     def in_use(self, name: TopicName) -> None:
         """Raises Conflict if clients use this segment on this broker."""

@@ -33,13 +33,13 @@ class SegmentSizes:
     async def of(self, topic: Topic) -> TopicSizes:
         """The size of the scalable topic that contains this segment."""
         parent, now = topic.name.parent, self._node.runtime.monotonic()
-        found = self._kept.pop(parent, None)
-        if found is None or now - found[0] >= SIZES_KEPT_S:
-            found = now, await self._read(parent, topic.managed.path.rpartition("/")[0])
+        kept = self._kept.pop(parent, None)
+        if kept is None or now - kept[0] >= SIZES_KEPT_S:
+            kept = now, await self._read(parent, topic.managed.path.rpartition("/")[0])
         while len(self._kept) >= SIZES_TOPICS_MAX:
             del self._kept[next(iter(self._kept))]
-        self._kept[parent] = found
-        return found[1]
+        self._kept[parent] = kept
+        return kept[1]
 
     async def _read(self, parent: TopicName, directory: str) -> TopicSizes:
         records = [(f"{directory}/{child}", row.value) async for child, row in self._node.metadata.scan(directory)]

@@ -108,13 +108,13 @@ class StagePublisher:
         producer = await self._producer(batching=Batching())
         try:
             # the maximum number of messages that were stored before
-            known = producer.last_sequence_id - chosen.first + 1
-            if known <= self._at:
+            published = producer.last_sequence_id - chosen.first + 1
+            if published <= self._at:
                 await self._pour(producer, chosen.messages, saved)
                 return
         finally:
             await producer.close(flush=False)
-        for batching, end in ((None, min(known, chosen.messages)), (Batching(), chosen.messages)):
+        for batching, end in ((None, min(published, chosen.messages)), (Batching(), chosen.messages)):
             producer = await self._producer(batching=batching)
             try:
                 await self._pour(producer, end, saved)

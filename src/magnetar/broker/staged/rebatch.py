@@ -63,16 +63,16 @@ class StageRebatcher:
     def take(self, payload: bytes, count: int, number: int, *, skip: int = 0) -> bool:
         """Takes the messages of a batch, without the first `skip`; the first of the rest has the number `number`.
         False: the batch has another format, and nothing was taken."""
-        found = rows(payload, count)
-        if found is None:
+        new_rows = rows(payload, count)
+        if new_rows is None:
             return False
         if skip:
-            found = found[skip:]
-        ways = self._ways(found, number)
+            new_rows = new_rows[skip:]
+        ways = self._ways(new_rows, number)
         if ways is None:
             return False
-        pieces = renumbered(payload, found, number)
-        after = number + len(found)
+        pieces = renumbered(payload, new_rows, number)
+        after = number + len(new_rows)
         if len(self._pieces) == 1:
             self._pieces[0] += pieces
             self._numbers[0] += range(number, after)
@@ -82,13 +82,13 @@ class StageRebatcher:
                 shares[place].append(piece)
                 numbers[place].append(number)
                 number += 1
-        self._rows += found
+        self._rows += new_rows
         self._next = after
         return True
 
     def sheaves(self) -> list[PrebuiltBatch]:
         """All complete entries since the last call."""
-        made = [
+        batches = [
             self._sheaf(place, first, last)
             for place, pieces in enumerate(self._pieces)
             for first, last in _runs(pieces, self.cutting)
@@ -97,45 +97,45 @@ class StageRebatcher:
             pieces.clear()
             numbers.clear()
         self._rows.clear()
-        return made
+        return batches
 
     def _sheaf(self, place: int, first: int, last: int) -> PrebuiltBatch:
         cutting = self.cutting
         pieces, numbers = self._pieces[place][first:last], self._numbers[place][first:last]
         base = self._next - len(self._rows)
-        found = [self._rows[number - base] for number in numbers]
-        payload, (*_, key, base64) = b"".join(pieces), found[0]
+        rows = [self._rows[number - base] for number in numbers]
+        payload, (*_, key, base64) = b"".join(pieces), rows[0]
         segments = cutting.epoch >= 0
         return PrebuiltBatch(
             payload,
             len(pieces),
             numbers[0],
             numbers=numbers,
-            value_bytes=sum(row[4] for row in found),
+            value_bytes=sum(row[4] for row in rows),
             singles=partial(self._singles, payload, numbers),
             index=size_index(list(map(len, pieces))) if len(pieces) >= _INDEXED_MIN else b"",
             key=key,
             key_base64=base64,
-            hashes=self._stamp(found, numbers[0]) if segments and cutting.splits[place] else None,
+            hashes=self._stamp(rows, numbers[0]) if segments and cutting.splits[place] else None,
             route=KeyRoute(cutting.starts[place], 0) if segments else KeyRoute(0, 0),
             epoch=cutting.epoch,
             partition=place if self._partitions else -1,
         )
 
-    def _stamp(self, found: list[Row], number: int) -> tuple[int, int]:
+    def _stamp(self, rows: list[Row], number: int) -> tuple[int, int]:
         """The lowest and highest key hash, as for any batch with given numbers."""
-        hashes = [self._way(key, base64, number)[1] for *_, key, base64 in found if key is not None]
+        hashes = [self._way(key, base64, number)[1] for *_, key, base64 in rows if key is not None]
         return (min(hashes), max(hashes)) if hashes else anywhere(number)
 
     # Where messages go
 
-    def _ways(self, found: list[Row], number: int) -> list[int] | None:
+    def _ways(self, rows: list[Row], number: int) -> list[int] | None:
         """None: a message has an invalid key."""
         if self.cutting.epoch < 0 and not self._partitions:
             return []
         known, ways = self._known, []
         try:
-            for at, row in enumerate(found, number):
+            for at, row in enumerate(rows, number):
                 key = row[5]
                 way = None if key is None or row[6] else known.get(key)
                 ways.append((way or self._way(key, row[6], at))[0])

@@ -61,7 +61,7 @@ class StageStore:
 
 def sinks_of(node: Node) -> tuple[StagedSinkService, StageStore]:
     staging = StageStore(node)
-    made = StagedSinkService(
+    service = StagedSinkService(
         node.metadata, node.runtime, staging, me=lambda: node.ownership.me.id, failed=node.task_failed
     )
-    return made, staging
+    return service, staging

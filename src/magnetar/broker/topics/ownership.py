@@ -77,8 +77,8 @@ class BundleOwnership:
 
     async def partitions(self, name: TopicName) -> int:
         """The number of partitions; 0: not partitioned, or the topic does not exist."""
-        found = await self._node.catalogue.partitioned(name)
-        return 0 if found is None else found.partitions
+        topic = await self._node.catalogue.partitioned(name)
+        return 0 if topic is None else topic.partitions
 
     async def check(self, name: TopicName, place: Place) -> None:
         """Called before a load. NotReady: stock clients look the topic up again."""
@@ -95,13 +95,13 @@ class BundleOwnership:
     async def claim_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
         """As `claim`, but a bundle without an owner is not acquired."""
         if self.cluster:
-            found = await self.ownership.known(namespace, bundle)
-            if found is not None and found.id != self.ownership.me.id:
-                raise _moved(found, f"{namespace}/{bundle}")
+            owner = await self.ownership.known(namespace, bundle)
+            if owner is not None and owner.id != self.ownership.me.id:
+                raise _moved(owner, f"{namespace}/{bundle}")
 
     async def _claim(self, place: Place, what: str) -> None:
-        found = await self.ownership.owner(*place)
-        broker = found.broker if isinstance(found, Candidate) else found
+        owner = await self.ownership.owner(*place)
+        broker = owner.broker if isinstance(owner, Candidate) else owner
         if broker.id != self.ownership.me.id:
             raise _moved(broker, what)
 
@@ -155,12 +155,12 @@ class BundleOwnership:
         if not self.cluster:
             return {}
         policies = await self._node.namespaces.get(namespace)
-        found: dict[str, str] = {}
+        others: dict[str, str] = {}
         for bundle in (await self._node.bundles.get(namespace, policies)).all:
             owner = await self.ownership.known(namespace, bundle)
             if owner is not None and owner.id != self.ownership.me.id:
-                found[str(bundle)] = owner.id
-        return found
+                others[str(bundle)] = owner.id
+        return others
 
     async def follow(self, namespace: NamespaceName) -> None:
         """Called when the policies changed: unloads the bundles of a namespace that does not exist any more."""

@@ -94,30 +94,30 @@ class RetentionSweeper:
                 policies = await node.namespaces.policies(namespace)
                 if policies is None:
                     continue
-                known = _Namespace(policies, await node.topic_policies.names(namespace))
-                async for found in self._records_of(namespace, known):
-                    yield found
+                context = _Namespace(policies, await node.topic_policies.names(namespace))
+                async for record in self._records_of(namespace, context):
+                    yield record
 
-    async def _records_of(self, namespace: NamespaceName, known: _Namespace) -> AsyncIterator[Record]:
-        policies = known.policies
+    async def _records_of(self, namespace: NamespaceName, context: _Namespace) -> AsyncIterator[Record]:
+        policies = context.policies
         for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
-            async for child, found in self._node.metadata.scan(parent):
-                yield Record(f"{parent}/{child}", found.value, known)
+            async for child, node in self._node.metadata.scan(parent):
+                yield Record(f"{parent}/{child}", node.value, context)
         if self._node.scalable.enabled:  # switched off, they are not touched
-            async for one in self._segments_of(namespace, known):
-                yield one
+            async for record in self._segments_of(namespace, context):
+                yield record
 
-    async def _segments_of(self, namespace: NamespaceName, known: _Namespace) -> AsyncIterator[Record]:
+    async def _segments_of(self, namespace: NamespaceName, context: _Namespace) -> AsyncIterator[Record]:
         """The segments below the name of their topic."""
         metadata = self._node.metadata
-        for parent in paths.bucket_parents(namespace, Domain.SEGMENT, known.policies.buckets):
+        for parent in paths.bucket_parents(namespace, Domain.SEGMENT, context.policies.buckets):
             for topic in await metadata.children(parent):
                 directory = f"{parent}/{topic}"
                 records = [(f"{directory}/{child}", found.value) async for child, found in metadata.scan(directory)]
                 if records:
                     sizes = self._node.sizes.added(paths.topic_of(records[0][0]).parent, records)
                     for path, value in records:
-                        yield Record(path, value, known, sizes)
+                        yield Record(path, value, context, sizes)
 
     async def _look(self, record: Record) -> bool:
         """Returns whether the topic had to be loaded."""

@@ -54,10 +54,10 @@ class Schemas:
     async def get(self, name: TopicName, version: bytes) -> tuple[bytes, pb.Schema]:
         try:
             number = int.from_bytes(version, "big") if version else None
-            found = await self._registry.get(name.schema_name, number)
+            stored = await self._registry.get(name.schema_name, number)
         except NotFound as error:
             raise TopicNotFound(f"Topic not found or no-schema: {error.what}") from error
-        return found.version.to_bytes(8, "big"), _wire(name, found)
+        return stored.version.to_bytes(8, "big"), _wire(name, stored)
 
 
 def _properties(schema: pb.Schema) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _properties(schema: pb.Schema) -> dict[str, str]:
 
 
 def _wire(name: TopicName, schema: Schema) -> pb.Schema:
-    made = pb.Schema(name=name.local_name, type=schema.type, schema_data=schema.data)  # type: ignore[arg-type]
+    message = pb.Schema(name=name.local_name, type=schema.type, schema_data=schema.data)  # type: ignore[arg-type]
     for key, value in sorted(schema.properties.items()):
-        made.properties.add(key=key, value=value)
-    return made
+        message.properties.add(key=key, value=value)
+    return message

@@ -63,9 +63,9 @@ class Topics:
         function `charge` is called before the topic is created, and may refuse."""
         key = name.canonical
         while True:
-            found = self.loaded.get(key)
-            if found is not None and not found.closed and key not in self._closing:
-                return found
+            topic = self.loaded.get(key)
+            if topic is not None and not topic.closed and key not in self._closing:
+                return topic
             if self.closed:
                 raise NotReady("the broker is stopping: look the topic up again")
             closing = self._closing.get(key)
@@ -234,10 +234,10 @@ class Topics:
         return True
 
     async def _close(self, key: str, topic: AnyTopic, *, delete: bool = False, lost: bool = False) -> None:
-        found = None
+        sample = None
         try:
             if not (delete or lost or self.closed):
-                found = await self._sample(topic)
+                sample = await self._sample(topic)
             await topic.close(lost=lost)
             if delete and isinstance(topic, Topic):
                 await topic.managed.delete()
@@ -248,16 +248,16 @@ class Topics:
             del self._closing[key]
             if isinstance(topic, Topic) and topic.writes is not None:
                 self.writes.add(topic.writes)
-            if found is not None:
-                self.unloaded.keep(key, found, place)
+            if sample is not None:
+                self.unloaded.keep(key, sample, place)
 
     async def _sample(self, topic: AnyTopic) -> TopicSample | None:
         """The sample for metrics after unloading. None: the topic stores nothing, or cannot be measured now."""
         if not isinstance(topic, Topic):
             return None
         try:
-            for one in topic.subscriptions:
-                await one.lag.measure()
+            for subscription in topic.subscriptions:
+                await subscription.lag.measure()
         except MagnetarError as error:
             log.info("lag_not_measured", topic=str(topic.name), error=str(error))
             return None
@@ -291,16 +291,16 @@ class Topics:
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
         """Every topic of a namespace, partitions by their own names. Non-persistent topics are listed while they are
         loaded on this broker, because they have no record and only their broker knows them."""
-        found: list[str] = []
+        names: list[str] = []
         if "persistent" in domains:
-            found += [topic async for topic in self._node.catalogue.topics(namespace)]
+            names += [topic async for topic in self._node.catalogue.topics(namespace)]
         if "non-persistent" in domains:
-            found += sorted(
+            names += sorted(
                 str(topic.name)
                 for topic in self.loaded.values()
                 if isinstance(topic, NonPersistentTopic) and topic.name.namespace == namespace
             )
-        return found
+        return names
 
     def watch(
         self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None
