@@ -65,9 +65,9 @@ def _record(kind: type[Any], names: list[str], seen: dict[Any, str]) -> dict[str
     hints = get_type_hints(kind)
     fields: list[dict[str, Any]] = []
     for name in names:
-        found = _type(hints[name], f"{kind.__name__}.{name}", seen)
-        field: dict[str, Any] = {"name": name, "type": found}
-        if isinstance(found, list) and found[0] == "null":
+        avro_type = _type(hints[name], f"{kind.__name__}.{name}", seen)
+        field: dict[str, Any] = {"name": name, "type": avro_type}
+        if isinstance(avro_type, list) and avro_type[0] == "null":
             field["default"] = None
         fields.append(field)
     return {"type": "record", "name": kind.__name__, "fields": fields}
@@ -78,8 +78,8 @@ def _fields(kind: type[Any]) -> list[str] | None:
     if is_typeddict(kind):
         return list(get_type_hints(kind))
     for attribute in ("__dataclass_fields__", "model_fields"):
-        found = getattr(kind, attribute, None)
-        if isinstance(found, Mapping):
-            return list(found)
+        fields = getattr(kind, attribute, None)
+        if isinstance(fields, Mapping):
+            return list(fields)
     names = getattr(kind, "__struct_fields__", None)
     return list(names) if isinstance(names, tuple) else None

@@ -190,8 +190,8 @@ class Client(ReadClient):
         """
         self._check()
         check_schema(schema)
-        asked = streaming_of(topic, subscription, options)
-        return await self._started(stream_of(self.lookup, topic, asked, schema=schema, closed=self._forget))
+        config = streaming_of(topic, subscription, options)
+        return await self._started(stream_of(self.lookup, topic, config, schema=schema, closed=self._forget))
 
     @overload
     def queue_consumer(
@@ -214,9 +214,9 @@ class Client(ReadClient):
         """
         self._check()
         check_schema(schema)
-        asked = queueing_of(topic, subscription, options)
+        config = queueing_of(topic, subscription, options)
         return await self._started(
-            queue_of(self.lookup, topic, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
+            queue_of(self.lookup, topic, config, schema=schema, make_outbox=self._outbox, closed=self._forget)
         )
 
     @overload
@@ -262,11 +262,11 @@ class Client(ReadClient):
         self._check()
         check_schema(schema)
         check_call(on_gap, "on_gap")
-        asked, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))
+        config, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))
         grouped, forget = group is not None, self._forget
         return await self._started(
             CheckpointConsumer(
-                self.lookup, name, asked, start=start, schema=schema, on_gap=on_gap, grouped=grouped, closed=forget
+                self.lookup, name, config, start=start, schema=schema, on_gap=on_gap, grouped=grouped, closed=forget
             )
         )
 
@@ -294,8 +294,8 @@ class Client(ReadClient):
         self._check()
         check_schema(schema)
         check_topics(topic)
-        asked = reading_of(start, options, self._unique())
-        return await self._started(Reader(self.lookup, topic, asked, schema=schema, closed=self._forget))
+        config = reading_of(start, options, self._unique())
+        return await self._started(Reader(self.lookup, topic, config, schema=schema, closed=self._forget))
 
     @overload
     def create_table_view(self, topic: str, *, subscription: str = ...) -> Creation[TableView[bytes]]: ...
@@ -316,8 +316,8 @@ class Client(ReadClient):
         options = ReaderOptions(read_compacted=topic_name(topic).is_persistent)
         if subscription:
             options["subscription"] = subscription
-        asked = reading_of(MessageId.EARLIEST, options, self._unique())
-        return await self._started(TableView(self.lookup, topic, asked, schema=schema, closed=self._forget))
+        config = reading_of(MessageId.EARLIEST, options, self._unique())
+        return await self._started(TableView(self.lookup, topic, config, schema=schema, closed=self._forget))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self._open)} open"
@@ -332,9 +332,9 @@ class Client(ReadClient):
         self._check_loop()
         self.closed = True
         errors: list[BaseException] = []
-        for made in list(self._open):
+        for resource in list(self._open):
             try:
-                await made.close()
+                await resource.close()
             except MagnetarError as error:
                 errors.append(error)
         await self._end()
@@ -351,28 +351,28 @@ class Client(ReadClient):
             await self.close()
             return
         self.closed = True  # the block failed: leave without waiting for messages that may never be stored
-        for made in list(self._open):
-            if isinstance(made, StreamConsumer):
-                made._hurry()
+        for resource in list(self._open):
+            if isinstance(resource, StreamConsumer):
+                resource._hurry()
             try:
-                await (made.close(flush=False) if isinstance(made, Producer) else made.close())
+                await (resource.close(flush=False) if isinstance(resource, Producer) else resource.close())
             except MagnetarError as also:
                 log.info("close_failed", why=also)
         await self._end()
 
     # Internal
 
-    async def _started(self, made: Made) -> Made:
-        self._open[made] = None
+    async def _started(self, resource: Made) -> Made:
+        self._open[resource] = None
         try:
-            await made._start()
+            await resource._start()
         except BaseException:
-            self._forget(made)
+            self._forget(resource)
             raise
-        return made
+        return resource
 
-    def _forget(self, made: Any) -> None:
-        self._open.pop(made, None)
+    def _forget(self, resource: Any) -> None:
+        self._open.pop(resource, None)
 
     async def _outbox(self, topic: str, initial_subscription: str) -> Producer[bytes]:
         """A producer of dead letters and deferred messages. It chunks, because a message that arrived in chunks may

@@ -44,11 +44,11 @@ async def of_places(lookup: Lookup, topic: str, places: Mapping[SegmentId, Segme
 
 async def _sum(lookup: Lookup, commands: list[pb.BaseCommand]) -> Lag:
     runtime = lookup.pool.runtime
-    asked = (
+    measurable = (
         persist(runtime, lookup.timeout_s, partial(_ask, lookup, one), what=f"lag on {one.lag.topic}")
         for one in commands
     )
-    return reduce(add, await asyncio.gather(*asked), NO_LAG).at(runtime.wall())
+    return reduce(add, await asyncio.gather(*measurable), NO_LAG).at(runtime.wall())
 
 
 async def _ask(lookup: Lookup, command: pb.BaseCommand) -> Lag:

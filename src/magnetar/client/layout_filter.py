@@ -69,7 +69,7 @@ def before_any(layout: Layout) -> Layout:
     return replace(layout, epoch=Epoch(-1)) if is_plain(layout) and not layout.epoch else layout
 
 
-def _differ(known: str | None, told: str | None) -> bool:
+def _differ(current: str | None, received: str | None) -> bool:
     """Whether both incarnations are known and differ. Brokers of another version or of Apache Pulsar do not send
     one."""
-    return known is not None and told is not None and known != told
+    return current is not None and received is not None and current != received

@@ -133,8 +133,8 @@ class LayoutWatch:
         await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
     def _ask(self, connection: Connection, *, create: bool) -> First:
-        told = partial(self._told, connection, self._layouts.opened())
-        return self._session.ask(connection, partial(self._question, create), told)
+        receive = partial(self._told, connection, self._layouts.opened())
+        return self._session.ask(connection, partial(self._question, create), receive)
 
     def _question(self, create: bool, id: int) -> pb.BaseCommand:
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_LOOKUP)
@@ -145,26 +145,26 @@ class LayoutWatch:
 
     # Updates from the broker
 
-    def _told(self, connection: Connection, number: int, first: First, said: pb.CommandScalableTopicUpdate) -> None:
+    def _told(self, connection: Connection, number: int, first: First, update: pb.CommandScalableTopicUpdate) -> None:
         if self._over:
             return
-        if said.HasField("error"):
-            self._refused(connection, number, first, error_of(said.error, said.message, topic=self.topic))
+        if update.HasField("error"):
+            self._refused(connection, number, first, error_of(update.error, update.message, topic=self.topic))
             return
         try:
-            layout = before_any(read_layout(said.dag))
-            routing = learned(said.dag.routing or None, connection.server_version)
+            layout = before_any(read_layout(update.dag))
+            routing = learned(update.dag.routing or None, connection.server_version)
         except MagnetarError as error:
             self._refused(connection, number, first, error)
             return
-        incarnation = str(said.dag.incarnation) if said.dag.HasField("incarnation") else None
-        seen = LayoutView(layout, routing, _controller(connection, said.dag.controller_broker_url))
-        known = self._layouts.current
+        incarnation = str(update.dag.incarnation) if update.dag.HasField("incarnation") else None
+        seen = LayoutView(layout, routing, _controller(connection, update.dag.controller_broker_url))
+        current = self._layouts.current
         verdict = self._layouts.offered(number, layout, incarnation)
         if verdict is LayoutVerdict.REPLACED:
             self._end(TopicNotFound("the topic was deleted and created again", topic=self.topic))
         elif verdict is LayoutVerdict.NEWER or (
-            known is not None and known.epoch == layout.epoch and seen != self.seen
+            current is not None and current.epoch == layout.epoch and seen != self.seen
         ):
             self.seen = seen
             self._lookup.pool.runtime.mark("layout.followed", topic=self.topic, watch=self.id, epoch=layout.epoch)
@@ -211,9 +211,9 @@ class LayoutWatch:
             self._ask(connection, create=False).add_done_callback(self._asked_again)
         self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
 
-    def _asked_again(self, asked: First) -> None:
+    def _asked_again(self, request: First) -> None:
         """The new request replaced the session: if it failed, the broker pushes no more updates, so reconnect."""
-        error = None if asked.cancelled() else asked.exception()
+        error = None if request.cancelled() else request.exception()
         if isinstance(error, MagnetarError) and not self._over:
             self._attached.lost(error)
 

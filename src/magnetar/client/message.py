@@ -147,7 +147,7 @@ class Message(Generic[T]):
             ledger, entry = delivery.chunks[0]
             first = MessageId(ledger, entry, delivery.partition)
         segment: int = getattr(delivery.source, "segment", -1)
-        found = MessageId(
+        id = MessageId(
             delivery.ledger,
             delivery.entry,
             delivery.partition,
@@ -157,7 +157,7 @@ class Message(Generic[T]):
             delivery.topic,
             segment,
         )
-        return found if segment < 0 else delivery.source.consumer._stream_id(self, found)
+        return id if segment < 0 else delivery.source.consumer._stream_id(self, id)
 
     @property
     def topic(self) -> str:

@@ -68,7 +68,7 @@ def field_rows(kind: type) -> list[Row]:
 
 def argument_rows(kind: type) -> list[Row]:
     """Rows for the constructor arguments of a class."""
-    found = list(inspect.signature(kind).parameters.values())
+    parameters = list(inspect.signature(kind).parameters.values())
     return [
         Row(
             one.name,
@@ -76,7 +76,7 @@ def argument_rows(kind: type) -> list[Row]:
             "" if one.default is one.empty else _shown(one.default),
             meaning(kind.__name__, one.name),
         )
-        for one in found
+        for one in parameters
     ]
 
 
@@ -94,10 +94,10 @@ def documented(table: type) -> Callable[[F], F]:
     return shown
 
 
-def _default(found: Field[Any]) -> object:
-    if found.default is not MISSING:
-        return found.default
-    return found.default_factory() if found.default_factory is not MISSING else inspect.Parameter.empty
+def _default(field: Field[Any]) -> object:
+    if field.default is not MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not MISSING else inspect.Parameter.empty
 
 
 def _type_text(kind: Any) -> str:

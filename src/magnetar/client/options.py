@@ -154,12 +154,12 @@ _MEMBERS: dict[str, type[Enum]] = {
 }
 
 
-def _is_texts(given: object) -> bool:
-    return isinstance(given, Mapping) and all(isinstance(one, str) for pair in given.items() for one in pair)
+def _is_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair)
 
 
-def _is_real(given: object) -> bool:
-    return isinstance(given, Real) and not isinstance(given, bool) and given == given
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and value == value
 
 
 # Types as the tables above write them: a check, and a description for errors.
@@ -243,8 +243,8 @@ def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptio
     check_whole(topic, "a stream consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("queue_messages of a stream consumer must be 1 or more")
-    asked: dict[str, Any] = {"ack_batch_index": True, **options}
-    return ConsumerConfig(subscription, **asked)
+    merged: dict[str, Any] = {"ack_batch_index": True, **options}
+    return ConsumerConfig(subscription, **merged)
 
 
 def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> ConsumerConfig:
@@ -263,8 +263,8 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
         raise Misuse("retry_topic must be left out for a Namespace: each topic has its own retry topic")
     if letters is not None and letters.topic:
         check_buried_elsewhere(letters.topic, topic)
-    asked: dict[str, Any] = {"ack_batch_index": True, **options}
-    return ConsumerConfig(subscription, type=SubscriptionType.SHARED, **asked)
+    merged: dict[str, Any] = {"ack_batch_index": True, **options}
+    return ConsumerConfig(subscription, type=SubscriptionType.SHARED, **merged)
 
 
 def check_buried_elsewhere(letters: str, topic: str | Namespace) -> None:
@@ -279,9 +279,9 @@ def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Consume
     check_options(options, ReaderOptions, "a reader")
     if not isinstance(start, MessageId):
         raise Misuse("start of a reader must be a MessageId: MessageId.EARLIEST, MessageId.LATEST or message.id")
-    asked: dict[str, Any] = dict(options)
-    asked.setdefault("subscription", f"reader-{unique}")
-    return ConsumerConfig(durable=False, start=start, **asked)
+    merged: dict[str, Any] = dict(options)
+    merged.setdefault("subscription", f"reader-{unique}")
+    return ConsumerConfig(durable=False, start=start, **merged)
 
 
 def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> ConsumerConfig:
@@ -295,5 +295,5 @@ def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group:
     check_whole(topic, "a checkpoint consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("queue_messages of a checkpoint consumer must be 1 or more")
-    asked: dict[str, Any] = {"discard_encrypted": True, **options}
-    return ConsumerConfig(f"reader-{unique}" if group is None else group, durable=False, **asked)
+    merged: dict[str, Any] = {"discard_encrypted": True, **options}
+    return ConsumerConfig(f"reader-{unique}" if group is None else group, durable=False, **merged)

@@ -24,10 +24,10 @@ def run(kind: type[Client], url: str, call: Callable[[Client], Coroutine[Any, An
     here = portal()
 
     async def called() -> T:
-        made = _clients.setdefault((url, kind), [])
-        if not made or made[-1][0] is not here:
-            made.append((here, kind(url)))
-        client = made[-1][1]
+        clients = _clients.setdefault((url, kind), [])
+        if not clients or clients[-1][0] is not here:
+            clients.append((here, kind(url)))
+        client = clients[-1][1]
         assert isinstance(client, kind)
         return await call(client)
 

@@ -97,15 +97,15 @@ class ReadClient:
         """
         self._check()
         check_topic(topic)
-        asked = HoldRequest(str(topic_name(topic)), name, places, expires_s, owner, incarnation)
-        return await hold(self.lookup, asked, self.operation_timeout_s)
+        request = HoldRequest(str(topic_name(topic)), name, places, expires_s, owner, incarnation)
+        return await hold(self.lookup, request, self.operation_timeout_s)
 
     async def release(self, topic: str, name: str) -> None:
         """End a hold, so that its messages may be deleted. `SubscriptionNotFound`: the hold does not exist or ended."""
         self._check()
         check_topic(topic)
-        asked = HoldRequest(str(topic_name(topic)), name, release=True)
-        await hold(self.lookup, asked, self.operation_timeout_s)
+        request = HoldRequest(str(topic_name(topic)), name, release=True)
+        await hold(self.lookup, request, self.operation_timeout_s)
 
     async def partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions, or the topic itself if it has no partitions. Does not create the topic."""

@@ -134,10 +134,10 @@ def _json_codec(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], 
 
 def _definition(kind: Any, name: str) -> str:
     """Raises Misuse for a type whose values are not JSON objects: no Avro record can describe its messages."""
-    found = definition_of(kind)
-    told = json.loads(found)
-    if isinstance(told, dict) and told["type"] in ("record", "map"):
-        return found
+    text = definition_of(kind)
+    document = json.loads(text)
+    if isinstance(document, dict) and document["type"] in ("record", "map"):
+        return text
     raise Misuse(
         f"Json({name}): the type must describe a JSON object: use a dataclass, a msgspec struct, a pydantic model or a"
         " dict; for text use String(), or pass Json(..., definition=...) with an Avro definition"
@@ -148,8 +148,8 @@ def _class_of(kind: Any) -> Any:
     """The class for `isinstance`. Types that `isinstance` does not accept are left to the check of the fields."""
     if is_typeddict(kind):
         return dict
-    found = get_origin(kind) or kind
-    return found if isinstance(found, type) else object
+    origin = get_origin(kind) or kind
+    return origin if isinstance(origin, type) else object
 
 
 _MISFIT = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at `\$\.?(?P<field>.*)`)?$")
@@ -157,16 +157,16 @@ _MISFIT = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at 
 
 def _misfit(name: str, error: Exception) -> InvalidValue:
     """Names the field, the expected type and the actual type, taken from the message of the library's error."""
-    told = getattr(error, "errors", None)
-    if callable(told) and told():  # pydantic
-        first = told()[0]
+    errors = getattr(error, "errors", None)
+    if callable(errors) and errors():  # pydantic
+        first = errors()[0]
         field, got = ".".join(map(str, first["loc"])), type(first.get("input")).__name__
         facts = {"field": field, "expected": first["type"], "got": got}
         return InvalidValue(f"the value does not fit {name}: field {field}: {first['msg']}, got {got}", **facts)
-    found = _MISFIT.match(str(error))
-    if found is None:
+    match = _MISFIT.match(str(error))
+    if match is None:
         return InvalidValue(f"the value does not fit {name}: {error}")
-    field, expected, got = found["field"] or "", found["expected"], found["got"]
+    field, expected, got = match["field"] or "", match["expected"], match["got"]
     where = f"field {field} " if field else "it "
     return InvalidValue(
         f"the value does not fit {name}: {where}must be {expected}, got {got}", field=field, expected=expected, got=got

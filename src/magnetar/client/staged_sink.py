@@ -115,17 +115,17 @@ class StagedSink:
             raise Misuse("chunking is not supported in a stage: each row is one whole message", sink=self.name)
         await self._reach()
         reply = await self._ask(_K.BEGIN_STAGE, "beginStage", self._begin(batch), f"begin batch {batch}")
-        told = reply.beginStageResponse
-        self._warned(told.warning)
-        if not told.stage:
+        response = reply.beginStageResponse
+        self._warned(response.warning)
+        if not response.stage:
             return None
-        chosen: ProducerOptions = {"name": f"{SINK_PREFIX}{told.stage}", **options}  # type: ignore[typeddict-item]
+        chosen: ProducerOptions = {"name": f"{SINK_PREFIX}{response.stage}", **options}  # type: ignore[typeddict-item]
         try:
-            producer = await self.client.create_producer(told.stage_topic, **chosen)
+            producer = await self.client.create_producer(response.stage_topic, **chosen)
         except BaseException:
-            await self.forget([told.stage])
+            await self.forget([response.stage])
             raise
-        return Stage(self, told.stage, producer, told.lease_ms / 1000)
+        return Stage(self, response.stage, producer, response.lease_ms / 1000)
 
     async def seal(self, stage: str) -> int:
         reply = await self._ask(_K.SEAL_STAGE, "sealStage", pb.CommandSealStage(request_id=0, stage=stage), "seal")
@@ -135,12 +135,12 @@ class StagedSink:
         """Exactly these stages make up the batch. StageNotFound, Refused: nothing was committed, write the batch again.
         TimedOut: the outcome is unknown, call again; the cause may be too many batches that are still being
         published."""
-        asked = pb.CommandCommitStages(request_id=0, topic=self.topic, sink=self.name, batch=batch, stages=stages)
-        reply = await self._ask(_K.COMMIT_STAGES, "commitStages", asked, f"commit batch {batch}", timeout_s)
-        told = reply.commitStagesResponse
-        self._warned(told.warning)
+        request = pb.CommandCommitStages(request_id=0, topic=self.topic, sink=self.name, batch=batch, stages=stages)
+        reply = await self._ask(_K.COMMIT_STAGES, "commitStages", request, f"commit batch {batch}", timeout_s)
+        response = reply.commitStagesResponse
+        self._warned(response.warning)
         self.client.runtime.mark("sink.committed", topic=self.topic, sink=self.name, batch=batch)
-        return Commit(told.committed, told.published, told.warning)
+        return Commit(response.committed, response.published, response.warning)
 
     async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> bool:
         """Wait until every batch up to this committed one is readable. False: not yet, with no estimate."""
@@ -157,8 +157,8 @@ class StagedSink:
 
     async def abort(self, stages: Sequence[str]) -> None:
         """Drop the stages that were not chosen."""
-        asked = pb.CommandDropStages(request_id=0, stages=stages)
-        await self._ask(_K.DROP_STAGES, "dropStages", asked, "abort")
+        request = pb.CommandDropStages(request_id=0, stages=stages)
+        await self._ask(_K.DROP_STAGES, "dropStages", request, "abort")
 
     async def forget(self, stages: Sequence[str]) -> None:
         """As `abort`, without errors: stages that cannot be dropped now expire with their leases."""
@@ -171,12 +171,12 @@ class StagedSink:
         await self._ask(_K.RENEW_STAGE, "renewStage", pb.CommandRenewStage(request_id=0, stage=stage), "renew")
 
     def _begin(self, batch: int) -> pb.CommandBeginStage:
-        asked = pb.CommandBeginStage(request_id=0, topic=self.topic, sink=self.name, batch=batch)
+        request = pb.CommandBeginStage(request_id=0, topic=self.topic, sink=self.name, batch=batch)
         if self._run:
-            asked.run = self._run
+            request.run = self._run
         if self._once:
-            asked.once = True
-        return asked
+            request.once = True
+        return request
 
     def _warned(self, warning: str) -> None:
         self.warning = warning
@@ -191,15 +191,15 @@ class StagedSink:
             await persist(self.client.runtime, self.client.operation_timeout_s, self.client.lookup.service, what=what)
 
     async def _ask(
-        self, kind: pb.BaseCommand.Type, field: str, asked: Any, what: str, timeout_s: float = CLIENT_STAGE_S
+        self, kind: pb.BaseCommand.Type, field: str, request: Any, what: str, timeout_s: float = CLIENT_STAGE_S
     ) -> pb.BaseCommand:
         async def once() -> pb.BaseCommand:
             connection = await self.client.lookup.service()
             if not connection.features.magnetar_extensions:
                 raise NotBuilt(_FOREIGN.format(url=connection.url, server=connection.server_version or "not Magnetar"))
-            asked.request_id = connection.next_request_id()
+            request.request_id = connection.next_request_id()
             command = pb.BaseCommand(type=kind)
-            getattr(command, field).CopyFrom(asked)
-            return await connection.request(command, asked.request_id, timeout_s=self.client.operation_timeout_s)
+            getattr(command, field).CopyFrom(request)
+            return await connection.request(command, request.request_id, timeout_s=self.client.operation_timeout_s)
 
         return await persist(self.client.runtime, timeout_s, once, what=f"{what} of sink {self.name}")

@@ -121,9 +121,9 @@ def _kind(status: int, reason: str) -> Kind:
     for pattern, kind in _BY_WORDS.get(status, ()):
         if re.search(pattern, reason, re.IGNORECASE):
             return kind
-    found = _BY_STATUS.get(status)
-    if found is not None:
-        return found
+    mapped = _BY_STATUS.get(status)
+    if mapped is not None:
+        return mapped
     return Refused if status < 500 else Unknown
 
 

@@ -69,11 +69,11 @@ def _entry(named: Mapping[str, str], body: bytes) -> PeekedMessage:
 def _messages(entry: PeekedMessage, count: int, body: bytes) -> list[PeekedMessage]:
     from magnetar.wire.message import split_batch  # imports protobuf only for a batch
 
-    found: list[PeekedMessage] = []
+    messages: list[PeekedMessage] = []
     for place, (single, data) in enumerate(split_batch(body, count)):
         if single.compacted_out:
             continue
-        found.append(
+        messages.append(
             replace(
                 entry,
                 id=MessageId(entry.id.ledgerId, entry.id.entryId, batchIndex=place, batchSize=count),
@@ -84,7 +84,7 @@ def _messages(entry: PeekedMessage, count: int, body: bytes) -> list[PeekedMessa
                 event_time=moment(single.event_time) if single.event_time else entry.event_time,
             )
         )
-    return found
+    return messages
 
 
 def moment(stamp_ms: int) -> str:

@@ -50,10 +50,10 @@ def scalable_topics(name: str) -> str:
 
 def scalable(name: str) -> str:
     """A scalable topic; a short name, or a name of another domain, means the scalable topic of that name."""
-    found = topic_name(name)
-    if found.is_segment or found.is_partition or found.domain is Domain.NON_PERSISTENT:
+    topic = topic_name(name)
+    if topic.is_segment or topic.is_partition or topic.domain is Domain.NON_PERSISTENT:
         raise InvalidName("expected the name of a scalable topic: topic://tenant/namespace/name", name=name)
-    return f"{scalable_topics(str(found.namespace))}/{part(found.local_name)}"
+    return f"{scalable_topics(str(topic.namespace))}/{part(topic.local_name)}"
 
 
 def scalable_subscription(topic_text: str, name: str) -> str:
@@ -62,10 +62,10 @@ def scalable_subscription(topic_text: str, name: str) -> str:
 
 def segment(name: str) -> str:
     """`segment://tenant/namespace/topic/hhhh-hhhh-id`."""
-    found = topic_name(name)
-    if found.segment is None:
+    topic = topic_name(name)
+    if topic.segment is None:
         raise InvalidName("expected the name of a segment: segment://tenant/namespace/topic/hhhh-hhhh-id", name=name)
-    return f"{ROOT}/segments/{_namespace(str(found.namespace))}/{part(found.local_name)}/{found.segment}"
+    return f"{ROOT}/segments/{_namespace(str(topic.namespace))}/{part(topic.local_name)}/{topic.segment}"
 
 
 def segment_subscription(topic_text: str, name: str) -> str:
@@ -78,14 +78,14 @@ def sinks(name: str) -> str:
 
 
 def sink(topic_text: str, name: str) -> str:
-    found = topic_name(topic_text)
-    where = f"{_namespace(str(found.namespace))}/{part(found.local_name)}"
-    return f"{ROOT}/sinks/{found.domain}/{where}/{part(name)}"
+    topic = topic_name(topic_text)
+    where = f"{_namespace(str(topic.namespace))}/{part(topic.local_name)}"
+    return f"{ROOT}/sinks/{topic.domain}/{where}/{part(name)}"
 
 
 def schema(name: str) -> str:
-    found = topic_name(name)
-    return f"{ROOT}/schemas/{_namespace(str(found.namespace))}/{part(found.local_name)}"
+    topic = topic_name(name)
+    return f"{ROOT}/schemas/{_namespace(str(topic.namespace))}/{part(topic.local_name)}"
 
 
 def lookup(name: str) -> str:

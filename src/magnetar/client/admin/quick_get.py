@@ -30,11 +30,11 @@ class QuickGet:
 
     def get(self, paths: Sequence[str]) -> list[bytes | None]:
         """The answer to each request, None without an answer or success."""
-        found: list[bytes | None] = [None] * len(paths)
-        within(self._seconds, lambda: self._ask(paths, found))
-        return list(found)  # return the answers that arrived, even if some are missing
+        bodies: list[bytes | None] = [None] * len(paths)
+        within(self._seconds, lambda: self._ask(paths, bodies))
+        return list(bodies)  # return the answers that arrived, even if some are missing
 
-    def _ask(self, paths: Sequence[str], found: list[bytes | None]) -> None:
+    def _ask(self, paths: Sequence[str], bodies: list[bytes | None]) -> None:
         from http.client import HTTPConnection, HTTPSConnection
         from urllib.parse import urlsplit
 
@@ -51,6 +51,6 @@ class QuickGet:
                     self.was_answered = True
                     body = answer.read(ANSWER_BYTES_MAX + 1)
                     if answer.status == 200 and len(body) <= ANSWER_BYTES_MAX:
-                        found[place] = body
+                        bodies[place] = body
         finally:
             connection.close()

@@ -72,48 +72,48 @@ class Hold:
     owner: str = ""
 
 
-async def hold(lookup: Lookup, asked: HoldRequest, timeout_s: float) -> Hold:
-    return await persist(lookup.pool.runtime, timeout_s, lambda: _hold(lookup, asked), what=f"hold {asked.name}")
+async def hold(lookup: Lookup, request: HoldRequest, timeout_s: float) -> Hold:
+    return await persist(lookup.pool.runtime, timeout_s, lambda: _hold(lookup, request), what=f"hold {request.name}")
 
 
-async def _hold(lookup: Lookup, asked: HoldRequest) -> Hold:
+async def _hold(lookup: Lookup, request: HoldRequest) -> Hold:
     connection = await lookup.service()
     check_ours(connection, "holds")
-    command = _command(asked, connection.next_request_id())
+    command = _command(request, connection.next_request_id())
     reply = await connection.request(command, command.hold.request_id, timeout_s=lookup.timeout_s)
-    said = reply.holdResponse
+    response = reply.holdResponse
     return Hold(
-        asked.topic,
-        asked.name,
-        read_places(said.places),
-        said.until_ms,
-        said.moved,
-        said.expired,
-        tuple(SegmentId(id) for id in said.lost_segment_id),
-        said.incarnation,
-        read_around(said.places),
-        said.owner,
+        request.topic,
+        request.name,
+        read_places(response.places),
+        response.until_ms,
+        response.moved,
+        response.expired,
+        tuple(SegmentId(id) for id in response.lost_segment_id),
+        response.incarnation,
+        read_around(response.places),
+        response.owner,
     )
 
 
-def _command(asked: HoldRequest, request_id: int) -> pb.BaseCommand:
+def _command(request: HoldRequest, request_id: int) -> pb.BaseCommand:
     command = pb.BaseCommand(type=pb.BaseCommand.HOLD)
-    said = command.hold
-    said.request_id = request_id
-    said.topic = asked.topic
-    said.name = asked.name
-    if asked.places is not None:
-        said.places.CopyFrom(columns(asked.places, asked.around))
-    if asked.expires_s:
-        said.expires_s = asked.expires_s
-    if asked.owner:
-        said.owner = asked.owner
-    if asked.incarnation:
-        said.incarnation = asked.incarnation
-    if asked.begins:
-        said.begins = True
-    if asked.resumes:
-        said.resumes = True
-    if asked.release:
-        said.release = True
+    body = command.hold
+    body.request_id = request_id
+    body.topic = request.topic
+    body.name = request.name
+    if request.places is not None:
+        body.places.CopyFrom(columns(request.places, request.around))
+    if request.expires_s:
+        body.expires_s = request.expires_s
+    if request.owner:
+        body.owner = request.owner
+    if request.incarnation:
+        body.incarnation = request.incarnation
+    if request.begins:
+        body.begins = True
+    if request.resumes:
+        body.resumes = True
+    if request.release:
+        body.release = True
     return command

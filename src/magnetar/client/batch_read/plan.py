@@ -53,10 +53,10 @@ class PlanRequest:
         check_number(self.messages_max, "messages_max of a plan")
         check_number(self.bytes_max, "bytes_max of a plan")
         check_text(self.subscription, "the subscription that a plan is for")
-        said: object = self.start
-        if not (said in _WORDS if isinstance(said, str) else isinstance(said, int) and is_publish_ms(said)):
+        start: object = self.start
+        if not (start in _WORDS if isinstance(start, str) else isinstance(start, int) and is_publish_ms(start)):
             words = 'start of a plan must be "start", "earliest", "latest" or a publish time in milliseconds since 1970'
-            raise Misuse(words, given=repr(said)[:SHOWN_CHARS_MAX])
+            raise Misuse(words, given=repr(start)[:SHOWN_CHARS_MAX])
 
 
 @public("magnetar")
@@ -90,20 +90,20 @@ class PlanClient:
     async def _plan(self, asking: PlanRequest) -> Plan:
         connection = await self._lookup.service()
         check_ours(connection, "plans")
-        known = self._known.get(asking.topic)
-        command = _command(asking, known, connection.next_request_id())
+        plan = self._known.get(asking.topic)
+        command = _command(asking, plan, connection.next_request_id())
         reply = await connection.request(command, command.plan.request_id, timeout_s=self._lookup.timeout_s)
-        said = reply.planResponse
-        if said.HasField("dag"):
-            known = Plan(asking.topic, said.incarnation, read_layout(said.dag), {}, read_routing(said.dag))
-            self._keep(known)
-        elif known is None or (known.incarnation, known.epoch) != (said.incarnation, said.epoch):
-            raise Corrupt("the broker sent a plan without its layout", topic=asking.topic, epoch=said.epoch)
-        return Plan(known.topic, known.incarnation, known.layout, read_stretches(said.stretches), known.routing)
+        response = reply.planResponse
+        if response.HasField("dag"):
+            plan = Plan(asking.topic, response.incarnation, read_layout(response.dag), {}, read_routing(response.dag))
+            self._keep(plan)
+        elif plan is None or (plan.incarnation, plan.epoch) != (response.incarnation, response.epoch):
+            raise Corrupt("the broker sent a plan without its layout", topic=asking.topic, epoch=response.epoch)
+        return Plan(plan.topic, plan.incarnation, plan.layout, read_stretches(response.stretches), plan.routing)
 
-    def _keep(self, known: Plan) -> None:
-        self._known.pop(known.topic, None)
-        self._known[known.topic] = known
+    def _keep(self, plan: Plan) -> None:
+        self._known.pop(plan.topic, None)
+        self._known[plan.topic] = plan
         if len(self._known) > CLIENT_LAYOUTS_KEPT_MAX:
             del self._known[next(iter(self._known))]
 
@@ -113,29 +113,29 @@ def check_ours(connection: Connection, what: str) -> None:
         raise Refused(f"the broker does not support {what}: they require a Magnetar broker", url=connection.url)
 
 
-def _command(asking: PlanRequest, known: Plan | None, request_id: int) -> pb.BaseCommand:
+def _command(asking: PlanRequest, plan: Plan | None, request_id: int) -> pb.BaseCommand:
     command = pb.BaseCommand(type=pb.BaseCommand.PLAN)
-    said = command.plan
-    said.request_id = request_id
-    said.topic = asking.topic
+    body = command.plan
+    body.request_id = request_id
+    body.topic = asking.topic
     if asking.places:
-        said.places.CopyFrom(columns(asking.places))
+        body.places.CopyFrom(columns(asking.places))
     if isinstance(asking.start, int):
-        said.start = pb.FROM_TIME
-        said.publish_time = asking.start
+        body.start = pb.FROM_TIME
+        body.publish_time = asking.start
     else:
-        said.start = _WORDS[asking.start]
+        body.start = _WORDS[asking.start]
     if asking.messages_max:
-        said.messages_max = asking.messages_max
+        body.messages_max = asking.messages_max
     if asking.bytes_max:
-        said.bytes_max = asking.bytes_max
+        body.bytes_max = asking.bytes_max
     if asking.targets:
-        said.targets.CopyFrom(columns(asking.targets))
+        body.targets.CopyFrom(columns(asking.targets))
     if asking.publish_times:
-        said.publish_times = True
+        body.publish_times = True
     if asking.subscription:
-        said.subscription = asking.subscription
-    if known is not None:
-        said.known_incarnation = known.incarnation
-        said.known_epoch = known.epoch
+        body.subscription = asking.subscription
+    if plan is not None:
+        body.known_incarnation = plan.incarnation
+        body.known_epoch = plan.epoch
     return command

@@ -65,9 +65,9 @@ class EntryReader:
 
     async def last(self) -> Place | None:
         """The last entry of the topic now; None if the topic is empty."""
-        told = await persist(self._runtime, self._lookup.timeout_s, self._ask_last, what="last message id")
-        found = from_data(told.last_message_id)
-        return None if found.entry < 0 else (found.ledger, found.entry)
+        response = await persist(self._runtime, self._lookup.timeout_s, self._ask_last, what="last message id")
+        position = from_data(response.last_message_id)
+        return None if position.entry < 0 else (position.ledger, position.entry)
 
     async def take(self, timeout_s: float = RANGE_SILENT_S) -> list[Entry]:
         """The entries that have arrived, at least one; `TimedOut` if none arrives in time."""

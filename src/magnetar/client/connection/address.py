@@ -47,15 +47,15 @@ def rest_url(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     first, comma, others = rest.partition(",")
     path = others.partition("/")[2] if comma else ""
-    found = f"{scheme}{mark}{first}/{path}".rstrip("/") if comma else url.rstrip("/")
+    address = f"{scheme}{mark}{first}/{path}".rstrip("/") if comma else url.rstrip("/")
     try:
-        parts = urlsplit(found)
+        parts = urlsplit(address)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # invalid host or port
         is_good = False
-    if not is_good or not found.isprintable() or " " in found:
+    if not is_good or not address.isprintable() or " " in address:
         raise Misuse("admin URL must be http://host:port or https://host:port", url=without_password(url))
-    return found
+    return address
 
 
 def without_password(url: str) -> str:

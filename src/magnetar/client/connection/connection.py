@@ -242,10 +242,10 @@ class Connection(asyncio.Protocol):
     # Internal
 
     def _take(self, data: bytes) -> None:
-        found, rest = frames.split(data, 0, CLIENT_FRAME_BYTES_MAX)
+        spans, rest = frames.split(data, 0, CLIENT_FRAME_BYTES_MAX)
         producers = self._producers
         consumers = self._consumers
-        for start, middle, end in found:
+        for start, middle, end in spans:
             kind = frames.command_type(data, start, middle)
             if kind == MESSAGE:
                 parts = read_message(data, start, middle)
@@ -318,28 +318,28 @@ class Connection(asyncio.Protocol):
         """No action: any received frame shows that the broker is alive."""
 
     def _send_error(self, command: pb.BaseCommand) -> None:
-        told = command.send_error
-        sink = self._producers.get(told.producer_id)
+        body = command.send_error
+        sink = self._producers.get(body.producer_id)
         if sink is not None:
-            sink.send_error(told.sequence_id, error_of(told.error, told.message))
+            sink.send_error(body.sequence_id, error_of(body.error, body.message))
 
     def _close_producer(self, command: pb.BaseCommand) -> None:
-        told = command.close_producer
-        sink = self._producers.pop(told.producer_id, None)
+        body = command.close_producer
+        sink = self._producers.pop(body.producer_id, None)
         if sink is not None:
-            sink.closed_by_broker(told.assignedBrokerServiceUrl)
+            sink.closed_by_broker(body.assignedBrokerServiceUrl)
 
     def _close_consumer(self, command: pb.BaseCommand) -> None:
-        told = command.close_consumer
-        sink = self._consumers.pop(told.consumer_id, None)
+        body = command.close_consumer
+        sink = self._consumers.pop(body.consumer_id, None)
         if sink is not None:
-            sink.closed_by_broker(told.assignedBrokerServiceUrl)
+            sink.closed_by_broker(body.assignedBrokerServiceUrl)
 
     def _active(self, command: pb.BaseCommand) -> None:
-        told = command.active_consumer_change
-        sink = self._consumers.get(told.consumer_id)
+        body = command.active_consumer_change
+        sink = self._consumers.get(body.consumer_id)
         if sink is not None:
-            sink.active(told.is_active)
+            sink.active(body.is_active)
 
     def _reached_end(self, command: pb.BaseCommand) -> None:
         sink = self._consumers.get(command.reachedEndOfTopic.consumer_id)

@@ -82,9 +82,9 @@ class ConnectionListeners:
     def tell(self, command: pb.BaseCommand) -> None:
         body_name, number_name = _PUSHES[command.type]
         body = getattr(command, body_name)
-        found = self._by_number.get((command.type, getattr(body, number_name)))
-        if found is not None:  # None: closed here while the push was in flight
-            found[0](body)
+        listener = self._by_number.get((command.type, getattr(body, number_name)))
+        if listener is not None:  # None: closed here while the push was in flight
+            listener[0](body)
 
     def lost(self, error: MagnetarError) -> None:
         """The connection ended: notify every listener once."""

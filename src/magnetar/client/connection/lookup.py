@@ -72,12 +72,12 @@ class Lookup:
         """
         connection = await self.service()
         command = pb.BaseCommand(type=_K.PARTITIONED_METADATA)
-        asked = command.partitionMetadata
-        asked.topic = topic
-        asked.request_id = connection.next_request_id()
+        request = command.partitionMetadata
+        request.topic = topic
+        request.request_id = connection.next_request_id()
         if not create and connection.features.supports_get_partitioned_metadata_without_auto_creation:
-            asked.metadata_auto_creation_enabled = False
-        reply = await connection.request(command, asked.request_id, timeout_s=self.timeout_s)
+            request.metadata_auto_creation_enabled = False
+        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
         return reply.partitionMetadataResponse.partitions
 
     async def broker(self, topic: str) -> Route:
@@ -85,47 +85,47 @@ class Lookup:
         authoritative = False
         for _ in range(CLIENT_REDIRECTS_MAX + 1):
             command = pb.BaseCommand(type=_K.LOOKUP)
-            asked = command.lookupTopic
-            asked.topic = topic
-            asked.request_id = connection.next_request_id()
-            asked.authoritative = authoritative
-            asked.advertised_listener_name = self._listener
-            reply = await connection.request(command, asked.request_id, timeout_s=self.timeout_s)
-            found = reply.lookupTopicResponse
-            if not found.brokerServiceUrl:
+            request = command.lookupTopic
+            request.topic = topic
+            request.request_id = connection.next_request_id()
+            request.authoritative = authoritative
+            request.advertised_listener_name = self._listener
+            reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
+            response = reply.lookupTopicResponse
+            if not response.brokerServiceUrl:
                 raise NotReady("the lookup reply has no broker URL", topic=topic)
-            if found.response == pb.CommandLookupTopicResponse.Connect:
-                if found.proxy_through_service_url:
-                    return Route(connection.url, str(address(found.brokerServiceUrl)))
-                return Route(found.brokerServiceUrl)
-            authoritative = found.authoritative
-            connection = await self.pool.get(found.brokerServiceUrl)
+            if response.response == pb.CommandLookupTopicResponse.Connect:
+                if response.proxy_through_service_url:
+                    return Route(connection.url, str(address(response.brokerServiceUrl)))
+                return Route(response.brokerServiceUrl)
+            authoritative = response.authoritative
+            connection = await self.pool.get(response.brokerServiceUrl)
         raise NotReady("too many redirects during the lookup", topic=topic, redirects=CLIENT_REDIRECTS_MAX)
 
     async def topics(self, namespace: str, mode: Mode = "PERSISTENT", *, pattern: str = "", hash: str = "") -> Topics:
         """The topics that exist now. A broker without support for `pattern` lists all topics (`filtered` is False)."""
         connection = await self.service()
         command = pb.BaseCommand(type=_K.GET_TOPICS_OF_NAMESPACE)
-        asked = command.getTopicsOfNamespace
-        asked.request_id = connection.next_request_id()
-        asked.namespace = namespace
-        asked.mode = getattr(pb.CommandGetTopicsOfNamespace, mode)
+        request = command.getTopicsOfNamespace
+        request.request_id = connection.next_request_id()
+        request.namespace = namespace
+        request.mode = getattr(pb.CommandGetTopicsOfNamespace, mode)
         if pattern:
-            asked.topics_pattern = pattern
+            request.topics_pattern = pattern
         if hash:
-            asked.topics_hash = hash
-        reply = await connection.request(command, asked.request_id, timeout_s=self.timeout_s)
-        found = reply.getTopicsOfNamespaceResponse
-        return Topics(list(found.topics), found.topics_hash, found.filtered, found.changed)
+            request.topics_hash = hash
+        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
+        response = reply.getTopicsOfNamespaceResponse
+        return Topics(list(response.topics), response.topics_hash, response.filtered, response.changed)
 
     async def schema(self, topic: str, version: bytes | None = None) -> tuple[pb.Schema, bytes]:
         """A topic's schema, the newest unless a version is given, and its version."""
         connection = await self.service()
         command = pb.BaseCommand(type=_K.GET_SCHEMA)
-        asked = command.getSchema
-        asked.request_id = connection.next_request_id()
-        asked.topic = topic
+        request = command.getSchema
+        request.request_id = connection.next_request_id()
+        request.topic = topic
         if version is not None:
-            asked.schema_version = version
-        reply = await connection.request(command, asked.request_id, timeout_s=self.timeout_s)
+            request.schema_version = version
+        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
         return reply.getSchemaResponse.schema, reply.getSchemaResponse.schema_version

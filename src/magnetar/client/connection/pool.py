@@ -46,9 +46,9 @@ class Pool:
         if self.closed:
             raise Closed("the client is closed")
         key = (url, proxied)
-        found = self._open.get(key)
-        if found is not None and not found.closed and found.why is None:
-            return found
+        opening = self._open.get(key)
+        if opening is not None and not opening.closed and opening.why is None:
+            return opening
         task = self._opening.get(key)
         if task is None:
             task = self.runtime.spawn(self._owner, self._connect(url, proxied))

@@ -180,10 +180,10 @@ class Reconnector:
 
     def _first_wait(self, error: MagnetarError, wait_s: float) -> float:
         elapsed_s = self._runtime.monotonic() - self._begun
-        found = wait_of(error, wait_s, elapsed_s=elapsed_s, timeout_s=self._timeout_s)
-        if found is None:
+        wait = wait_of(error, wait_s, elapsed_s=elapsed_s, timeout_s=self._timeout_s)
+        if wait is None:
             raise self._too_late(error, elapsed_s) from None
-        return found
+        return wait
 
     def _too_late(self, error: MagnetarError, elapsed_s: float) -> MagnetarError:
         if isinstance(error, Unreachable):

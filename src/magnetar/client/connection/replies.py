@@ -92,11 +92,11 @@ def reply_id(reply: pb.BaseCommand) -> int:
     """The id of the request that a reply answers, -1 if the command is not a reply."""
     if reply.type == _K.ERROR:
         return reply.error.request_id
-    known = REPLIES.get(reply.type)
-    if known is None:
+    reply_fields = REPLIES.get(reply.type)
+    if reply_fields is None:
         return -1
-    found: int = getattr(reply, known[0]).request_id
-    return found
+    id: int = getattr(reply, reply_fields[0]).request_id
+    return id
 
 
 def answers(kind: int, reply: pb.BaseCommand) -> bool:

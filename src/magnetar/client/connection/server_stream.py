@@ -42,14 +42,14 @@ class ServerStream:
         return self._id >= 0
 
     def ask(
-        self, connection: Connection, asks: Callable[[int], pb.BaseCommand], told: Callable[[First, Any], None]
+        self, connection: Connection, asks: Callable[[int], pb.BaseCommand], receive: Callable[[First, Any], None]
     ) -> First:
-        """Send the request; answers to the previous one are ignored. `told` completes the future at its first
+        """Send the request; answers to the previous one are ignored. `receive` completes the future at its first
         answer."""
         self.leave(connection)
         first: First = asyncio.get_running_loop().create_future()
         self._id = self._pool.next_id()
-        connection.listeners.add(self._kind, self._id, partial(told, first), partial(self.failed, first))
+        connection.listeners.add(self._kind, self._id, partial(receive, first), partial(self.failed, first))
         connection.write(encode_command(asks(self._id)))
         return first
 

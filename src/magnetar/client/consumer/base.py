@@ -44,7 +44,7 @@ class ConsumerBase(ABC, Generic[T]):
     def __init__(
         self,
         lookup: Lookup,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         kind: str,
         *,
         log: Log,
@@ -53,10 +53,10 @@ class ConsumerBase(ABC, Generic[T]):
         closed: Callable[[Any], None] | None,
     ) -> None:
         self._runtime = lookup.pool.runtime
-        if not asked.name:  # one name for every part and attach: brokers order consumers by it
+        if not config.name:  # one name for every part and attach: brokers order consumers by it
             unique = f"{self._runtime.rng('client.consumer').getrandbits(40):010x}"
-            asked = replace(asked, name=f"{kind}-{unique}" if kind else unique)
-        self.asked = asked
+            config = replace(config, name=f"{kind}-{unique}" if kind else unique)
+        self.asked = config
         self.counters = Counters()
         self.closed = False
         self._lookup = lookup
@@ -64,7 +64,7 @@ class ConsumerBase(ABC, Generic[T]):
         self._facts = facts
         self._watches = watches
         self._on_closed = closed
-        self._inbox = ReceiveQueue(asked.queue_bytes)
+        self._inbox = ReceiveQueue(config.queue_bytes)
         self.receiver = ReceiveWaiters(self._inbox)
         self._last = Owner(f"{kind or 'consumer'} {' '.join(facts.values())}, closing", self._crashed)
         self._closing: asyncio.Task[None] | None = None

@@ -199,11 +199,11 @@ class ConsumerConfig:
         return max(1, min(self.queue_messages, self.queue_messages_total // topics))
 
 
-def by_buckets(asked: ConsumerConfig, ranges: tuple[tuple[int, int], ...]) -> ConsumerConfig:
+def by_buckets(config: ConsumerConfig, ranges: tuple[tuple[int, int], ...]) -> ConsumerConfig:
     """The configuration for a segment that is shared with other consumers (PIP-486). Messages that one consumer
     acknowledged in a batch are not delivered to another. Compacted reading is off: shared consumers cannot have it."""
     return replace(
-        asked,
+        config,
         type=SubscriptionType.KEY_SHARED,
         key_shared=KeyShared(ranges, buckets=True),
         ack_batch_index=True,
@@ -212,7 +212,7 @@ def by_buckets(asked: ConsumerConfig, ranges: tuple[tuple[int, int], ...]) -> Co
 
 
 def subscribe_command(
-    asked: ConsumerConfig,
+    config: ConsumerConfig,
     topic: str,
     consumer_id: int,
     request_id: int,
@@ -225,48 +225,48 @@ def subscribe_command(
     command = pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE)
     subscribe = command.subscribe
     subscribe.topic = topic
-    subscribe.subscription = asked.subscription
-    subscribe.subType = getattr(pb.CommandSubscribe, asked.type.value)
+    subscribe.subscription = config.subscription
+    subscribe.subType = getattr(pb.CommandSubscribe, config.type.value)
     subscribe.consumer_id = consumer_id
     subscribe.request_id = request_id
-    if asked.name:
-        subscribe.consumer_name = asked.name
-    subscribe.priority_level = asked.priority
-    subscribe.durable = asked.durable
-    subscribe.read_compacted = asked.read_compacted
-    subscribe.initialPosition = getattr(pb.CommandSubscribe, asked.initial_position.value)
-    subscribe.replicate_subscription_state = asked.replicated
+    if config.name:
+        subscribe.consumer_name = config.name
+    subscribe.priority_level = config.priority
+    subscribe.durable = config.durable
+    subscribe.read_compacted = config.read_compacted
+    subscribe.initialPosition = getattr(pb.CommandSubscribe, config.initial_position.value)
+    subscribe.replicate_subscription_state = config.replicated
     subscribe.force_topic_creation = creates
     subscribe.consumer_epoch = epoch
-    for key, value in asked.properties.items():
+    for key, value in config.properties.items():
         subscribe.metadata.add(key=key, value=value)
-    for key, value in asked.subscription_properties.items():
+    for key, value in config.subscription_properties.items():
         subscribe.subscription_properties.add(key=key, value=value)
     if schema is not None:
         subscribe.schema.CopyFrom(schema)
-    if asked.type is SubscriptionType.KEY_SHARED or asked.key_shared is not None:
-        wanted = asked.key_shared or KeyShared()
+    if config.type is SubscriptionType.KEY_SHARED or config.key_shared is not None:
+        key_shared = config.key_shared or KeyShared()
         meta = subscribe.keySharedMeta
-        meta.keySharedMode = pb.STICKY if wanted.ranges else pb.AUTO_SPLIT
-        meta.allowOutOfOrderDelivery = wanted.out_of_order
-        for first, last in wanted.ranges:
+        meta.keySharedMode = pb.STICKY if key_shared.ranges else pb.AUTO_SPLIT
+        meta.allowOutOfOrderDelivery = key_shared.out_of_order
+        for first, last in key_shared.ranges:
             meta.hashRanges.add(start=first, end=last)
-        if wanted.buckets:
+        if key_shared.buckets:
             meta.entryBucketDispatch = True
     if start is not None:
         subscribe.start_message_id.ledgerId = start.ledger % (1 << 64)
         subscribe.start_message_id.entryId = start.entry % (1 << 64)
         if start.batch_index >= 0:
             subscribe.start_message_id.batch_index = start.batch_index
-    if asked.rollback_s:
-        subscribe.start_message_rollback_duration_sec = asked.rollback_s
+    if config.rollback_s:
+        subscribe.start_message_rollback_duration_sec = config.rollback_s
     return command
 
 
 def unsubscribe_command(consumer_id: int, request_id: int, *, force: bool) -> pb.BaseCommand:
     command = pb.BaseCommand(type=pb.BaseCommand.UNSUBSCRIBE)
-    asked = command.unsubscribe
-    asked.consumer_id, asked.request_id, asked.force = consumer_id, request_id, force
+    body = command.unsubscribe
+    body.consumer_id, body.request_id, body.force = consumer_id, request_id, force
     return command
 
 

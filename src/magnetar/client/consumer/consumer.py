@@ -56,7 +56,7 @@ class Consumer(ConsumerBase[T], Generic[T]):
         self,
         lookup: Lookup,
         topics: Topics,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         make_outbox: MakeOutbox | None = None,
@@ -64,21 +64,21 @@ class Consumer(ConsumerBase[T], Generic[T]):
         on_active: OnActive | None = None,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        facts = {"subscription": asked.subscription}
-        super().__init__(lookup, asked, "", log=log, facts=facts, watches=asked.watches, closed=closed)
-        asked = self.asked
+        facts = {"subscription": config.subscription}
+        super().__init__(lookup, config, "", log=log, facts=facts, watches=config.watches, closed=closed)
+        config = self.asked
         self._named = topics
         self._listener = listener
         self._on_active = on_active
         self._undertaker: DeadLetterPublisher | None = None
-        if make_outbox is not None and asked.buries:
-            self._undertaker = DeadLetterPublisher(asked, self._runtime, make_outbox, self.counters)
+        if make_outbox is not None and config.buries:
+            self._undertaker = DeadLetterPublisher(config, self._runtime, make_outbox, self.counters)
         self._shared = self._context(schema, self._undertaker)
         self._callbacks = TopicCallbacks(self._told_end, self._told_failed, self._told_active)
-        self._parts = TopicConsumers(lookup, asked, self._new_part)
+        self._parts = TopicConsumers(lookup, config, self._new_part)
         self._discovery: Discovery | None = None
-        self._owner = Owner(f"consumer {asked.subscription}", self._crashed)
-        self._paused = asked.paused
+        self._owner = Owner(f"consumer {config.subscription}", self._crashed)
+        self._paused = config.paused
 
     # Acknowledging
 
@@ -160,19 +160,19 @@ class Consumer(ConsumerBase[T], Generic[T]):
 
     async def last_message_id(self) -> MessageId:
         """The last message of the consumer's only topic; ledger and entry are -1 if the topic is empty."""
-        found = await self.last_message_ids()
-        if len(found) != 1:
+        ids = await self.last_message_ids()
+        if len(ids) != 1:
             raise Misuse("last_message_id requires a consumer of one topic: use last_message_ids")
-        return found[0]
+        return ids[0]
 
     async def last_message_ids(self) -> list[MessageId]:
         """The last message of every topic and partition; each id names its topic."""
         self._check()
-        asked = (
+        requests = (
             consumer_seek.last_message(part, self._runtime, self._lookup.timeout_s)
             for part in self._parts.by_topic.values()
         )
-        return [last for last, _ in await asyncio.gather(*asked)]
+        return [last for last, _ in await asyncio.gather(*requests)]
 
     async def lag(self) -> Lag:
         """The backlog of the subscription over all its consumers: the unacknowledged messages, their bytes, and the
@@ -186,11 +186,11 @@ class Consumer(ConsumerBase[T], Generic[T]):
         if self._inbox.count:
             return True
         self._check()
-        asked = (
+        requests = (
             consumer_seek.has_message(part, self._runtime, self._lookup.timeout_s)
             for part in self._parts.by_topic.values()
         )
-        return any(await asyncio.gather(*asked))
+        return any(await asyncio.gather(*requests))
 
     def pause(self) -> None:
         """Request no more messages until `resume`; messages already requested still arrive."""
@@ -278,11 +278,11 @@ class Consumer(ConsumerBase[T], Generic[T]):
         for part in self._parts.by_topic.values():
             part.pause(paused)
 
-    def _new_part(self, topic: str, asked: ConsumerConfig, queue: int) -> TopicConsumer:
+    def _new_part(self, topic: str, config: ConsumerConfig, queue: int) -> TopicConsumer:
         return TopicConsumer(
             self._shared,
             topic,
-            replace(asked, paused=self._paused),
+            replace(config, paused=self._paused),
             queue_messages=queue,
             callbacks=self._callbacks,
         )

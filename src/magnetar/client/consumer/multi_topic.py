@@ -32,10 +32,10 @@ MakePart = Callable[[str, ConsumerConfig, int], TopicConsumer]  # topic, configu
 class TopicConsumers:
     """`by_topic` holds one part for each topic or partition, in the order they were added."""
 
-    def __init__(self, lookup: Lookup, asked: ConsumerConfig, make: MakePart) -> None:
+    def __init__(self, lookup: Lookup, config: ConsumerConfig, make: MakePart) -> None:
         self.by_topic: dict[str, TopicConsumer] = {}
         self._lookup = lookup
-        self._asked = asked
+        self._asked = config
         self._make = make
         self._counts: dict[str, int] = {}  # topic as named -> number of partitions, 0 for none
         self._owner = Owner("client.parts", self._failed)
@@ -83,14 +83,14 @@ class TopicConsumers:
     async def grow(self) -> None:
         """Attach to added partitions, and to those whose attach failed before."""
         async with self._changing:
-            for topic, known in list(self._counts.items()):
-                if known:
+            for topic, count_before in list(self._counts.items()):
+                if count_before:
                     count = await self._partitions(topic, self._lookup.timeout_s)
-                    if count > known:
-                        log.info("partitions_added", topic=topic, partitions=count, before=known)
+                    if count > count_before:
+                        log.info("partitions_added", topic=topic, partitions=count, before=count_before)
                         self._counts[topic] = count
-            wanted = [name for topic, count in self._counts.items() for name in names(topic, count)]
-            await self._attach(wanted, self._lookup.timeout_s, later=True)
+            partitions = [name for topic, count in self._counts.items() for name in names(topic, count)]
+            await self._attach(partitions, self._lookup.timeout_s, later=True)
 
     async def close(self) -> None:
         self.closed = True
@@ -102,20 +102,20 @@ class TopicConsumers:
         for topic in topics:
             if topic not in self._counts:
                 self._counts[topic] = await self._partitions(topic, timeout_s)
-        wanted = [name for topic, count in self._counts.items() for name in names(topic, count)]
-        await self._attach(wanted, timeout_s, later=later)
+        partitions = [name for topic, count in self._counts.items() for name in names(topic, count)]
+        await self._attach(partitions, timeout_s, later=later)
 
     async def _attach(self, topics: list[str], timeout_s: float, *, later: bool) -> None:
         """Attach to those topics that are not attached yet."""
         topics = [topic for topic in topics if topic not in self.by_topic]
-        asked = replace(self._asked, initial_position=InitialPosition.EARLIEST) if later else self._asked
+        config = replace(self._asked, initial_position=InitialPosition.EARLIEST) if later else self._asked
         total = len(self.by_topic) + len(topics)
-        queue = asked.queue_of(total)
+        queue = config.queue_of(total)
         if queue == 0 and total > 1:
             raise Misuse("queue_messages of a consumer of several topics must be 1 or more", topics=total)
         turns = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
         tasks = [
-            self._lookup.pool.runtime.spawn(self._owner, self._open(topic, asked, queue, timeout_s, turns))
+            self._lookup.pool.runtime.spawn(self._owner, self._open(topic, config, queue, timeout_s, turns))
             for topic in topics
         ]
         try:
@@ -128,10 +128,10 @@ class TopicConsumers:
             raise
 
     async def _open(
-        self, topic: str, asked: ConsumerConfig, queue: int, timeout_s: float, turns: asyncio.Semaphore
+        self, topic: str, config: ConsumerConfig, queue: int, timeout_s: float, turns: asyncio.Semaphore
     ) -> None:
         async with turns:
-            part = self._make(topic, asked, queue)
+            part = self._make(topic, config, queue)
             await part.open(timeout_s)
             self.by_topic[topic] = part
 
@@ -167,7 +167,7 @@ def names(topic: str, partitions: int) -> list[str]:
     return [f"{full}-partition-{index}" for index in range(partitions)] if partitions else [full]
 
 
-def full_names(named: str | Sequence[str], asked: ConsumerConfig) -> list[str]:
+def full_names(named: str | Sequence[str], config: ConsumerConfig) -> list[str]:
     """The topics of a consumer, each once; with `retry` also their retry topics."""
     full = [str(topic_name(topic)) for topic in ([named] if isinstance(named, str) else named)]
     if not full:
@@ -178,6 +178,6 @@ def full_names(named: str | Sequence[str], asked: ConsumerConfig) -> list[str]:
                 "subscribe refuses scalable topics: use stream_consumer, queue_consumer or checkpoint_consumer",
                 topic=topic,
             )
-    if asked.retry:
-        full += [str(topic_name(retry_topic(asked, topic))) for topic in full]
+    if config.retry:
+        full += [str(topic_name(retry_topic(config, topic))) for topic in full]
     return list(dict.fromkeys(full))

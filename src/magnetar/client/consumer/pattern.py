@@ -40,18 +40,18 @@ class TopicPattern:
         text = pattern.pattern
         if "/" not in text:
             text = f"public/default/{text}"
-        found = _SHAPE.fullmatch(text)
-        if found is None:
+        match = _SHAPE.fullmatch(text)
+        if match is None:
             words = "a pattern must name tenant and namespace: persistent://tenant/namespace/expression"
             raise Misuse(words, pattern=text)
-        domain = found["domain"] or str(Domain.PERSISTENT)
+        domain = match["domain"] or str(Domain.PERSISTENT)
         if domain not in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
             raise Misuse("the domain of a pattern must be persistent or non-persistent", domain=domain)
         chosen: Mode = "PERSISTENT" if domain == Domain.PERSISTENT else "NON_PERSISTENT"
-        namespace = f"{found['tenant']}/{found['space']}"
-        expression = f"{re.escape(namespace)}/{found['rest']}"
+        namespace = f"{match['tenant']}/{match['space']}"
+        expression = f"{re.escape(namespace)}/{match['rest']}"
         return TopicPattern(
-            namespace, f"{namespace}/{found['rest']}", re.compile(expression, pattern.flags), mode or chosen
+            namespace, f"{namespace}/{match['rest']}", re.compile(expression, pattern.flags), mode or chosen
         )
 
     def matching(self, topics: list[str]) -> set[str]:
@@ -76,8 +76,8 @@ class Discovery:
         self._id = lookup.pool.next_id()
 
     async def start(self, timeout_s: float) -> None:
-        found = await self._ask(timeout_s)
-        await self._parts.start(sorted(found or ()), timeout_s)
+        topics = await self._ask(timeout_s)
+        await self._parts.start(sorted(topics or ()), timeout_s)
         await self._watch()
         self._lookup.pool.runtime.spawn(self._owner, self._follow())
 
@@ -98,26 +98,26 @@ class Discovery:
 
     async def refresh(self) -> None:
         """Look up the topics now, independently of the watch."""
-        found = await self._ask(self._lookup.timeout_s)
-        if found is not None:
-            await self._parts.change(found, self._lookup.timeout_s)
+        topics = await self._ask(self._lookup.timeout_s)
+        if topics is not None:
+            await self._parts.change(topics, self._lookup.timeout_s)
         await self._parts.grow()
 
     async def _ask(self, timeout_s: float) -> set[str] | None:
         """The matching topics; None: unchanged since the last lookup."""
         pattern = self._pattern
         try:
-            told = await self._list(timeout_s)
+            response = await self._list(timeout_s)
         except Refused as error:
             if not self._sent:
                 raise
             log.info("pattern_refused", pattern=pattern.expression, why=error, do="match it here")
             self._sent = self._hash = ""
-            told = await self._list(timeout_s)
-        if not told.changed:
+            response = await self._list(timeout_s)
+        if not response.changed:
             return None
-        self._hash = told.hash
-        return pattern.matching(told.names)
+        self._hash = response.hash
+        return pattern.matching(response.names)
 
     async def _list(self, timeout_s: float) -> Topics:
         return await persist(
@@ -156,14 +156,14 @@ class Discovery:
                 return
             connection.listeners.add(pb.BaseCommand.WATCH_TOPIC_UPDATE, self._id, self._heard)
             command = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST)
-            asked = command.watchTopicList
-            asked.request_id = connection.next_request_id()
-            asked.watcher_id = self._id
-            asked.namespace = self._pattern.namespace
-            asked.topics_pattern = self._pattern.expression
+            body = command.watchTopicList
+            body.request_id = connection.next_request_id()
+            body.watcher_id = self._id
+            body.namespace = self._pattern.namespace
+            body.topics_pattern = self._pattern.expression
             if self._hash:
-                asked.topics_hash = self._hash
-            reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+                body.topics_hash = self._hash
+            reply = await connection.request(command, body.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
             log.once("topic_watch_failed", namespace=self._pattern.namespace, why=error, again_s=self._discovery_s)
             return

@@ -34,13 +34,13 @@ class Reader(Generic[T]):
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        self._consumer: Consumer[T] = Consumer(lookup, topic, asked, schema=schema)
-        self._asked = asked
+        self._consumer: Consumer[T] = Consumer(lookup, topic, config, schema=schema)
+        self._asked = config
         self._forget = closed
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:

@@ -74,12 +74,12 @@ async def last_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) 
             raise NotReady(str(error)) from error
         return reply.getLastMessageIdResponse
 
-    told = await persist(runtime, timeout_s, ask, what="last message id")
-    found = from_data(told.last_message_id)
-    last = MessageId(found.ledger, found.entry, found.partition, found.batch_index, found.batch_size, topic=part.topic)
-    if not told.HasField("consumer_mark_delete_position"):
+    response = await persist(runtime, timeout_s, ask, what="last message id")
+    id = from_data(response.last_message_id)
+    last = MessageId(id.ledger, id.entry, id.partition, id.batch_index, id.batch_size, topic=part.topic)
+    if not response.HasField("consumer_mark_delete_position"):
         return last, None
-    return last, from_data(told.consumer_mark_delete_position)
+    return last, from_data(response.consumer_mark_delete_position)
 
 
 async def has_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) -> bool:

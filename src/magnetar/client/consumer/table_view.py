@@ -33,12 +33,12 @@ class TableView(Mapping[str, T], Generic[T]):
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        self._reader: Reader[T] = Reader(lookup, topic, asked, schema=schema)
+        self._reader: Reader[T] = Reader(lookup, topic, config, schema=schema)
         self._runtime = lookup.pool.runtime
         self._forget = closed
         self._values: dict[str, T] = {}

@@ -42,7 +42,7 @@ class TopicConsumer:
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         queue_messages: int,
         callbacks: TopicCallbacks,
@@ -51,9 +51,9 @@ class TopicConsumer:
     ) -> None:
         lookup, whole = context.lookup, "" if segment is None else segment.topic
         if segment is not None and not topic_name(topic).is_segment:  # a plain topic that may be migrated
-            asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
+            config = replace(config, properties={**config.properties, FOLLOWS[0]: FOLLOWS[1]})
         self.topic = topic
-        self.asked = asked
+        self.asked = config
         self.consumer = context.consumer  # its owner
         self.id = lookup.pool.next_id()
         self.persistent = topic_name(topic).is_persistent  # else messages are not acknowledged: all ids are equal
@@ -66,10 +66,10 @@ class TopicConsumer:
         self.at_end = False  # terminated, and all messages are acknowledged
         self.counters = context.counters
         self.lane = context.inbox.lane(queue_messages, self._flow)
-        self.lane.paused = asked.paused
-        self.acks = AckTracker(batch_index=asked.ack_batch_index)
-        self.acker = AckSender(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
-        self.start = None if asked.start is None else StartPosition(asked.start, asked.start_inclusive)
+        self.lane.paused = config.paused
+        self.acks = AckTracker(batch_index=config.ack_batch_index)
+        self.acker = AckSender(self.acks, self.id, group_s=config.ack_group_s, group_max=config.ack_group_max)
+        self.start = None if config.start is None else StartPosition(config.start, config.start_inclusive)
         self.connection: Connection | None = None  # while attached, after the broker's reply
         self.checked: Callable[[Connection], Awaitable[None]] | None = None  # a check at each attach, before messages
         self.on_seeks: Callable[[int], object] = int  # called at each attach with the subscription's count of seeks
@@ -88,7 +88,7 @@ class TopicConsumer:
         self._receiver = context.receiver
         self._schema = context.schema
         self._callbacks = callbacks
-        self._paused = asked.paused
+        self._paused = config.paused
         self._seeks: int | None = None  # as of the last attach
         self._attaching: list[asyncio.Future[None]] = []
 
@@ -334,9 +334,9 @@ class TopicConsumer:
         except MagnetarError as error:
             log.info("reader_position_request_failed", topic=self.topic, why=error)
             return
-        told = reply.getLastMessageIdResponse
-        if self.start is start and told.HasField("consumer_mark_delete_position"):
-            mark = told.consumer_mark_delete_position
+        response = reply.getLastMessageIdResponse
+        if self.start is start and response.HasField("consumer_mark_delete_position"):
+            mark = response.consumer_mark_delete_position
             if mark.ledgerId < 1 << 63:
                 entry = mark.entryId if mark.entryId < 1 << 63 else -1
                 self.start = StartPosition(MessageId(mark.ledgerId, entry))

@@ -102,10 +102,10 @@ class Batch:
             return True
         if self.size + size + _HEAD_BYTES > bytes_max:
             return False
-        given = -1 if fields is None else fields.sequence
-        if given < 0:
+        sequence = -1 if fields is None else fields.sequence
+        if sequence < 0:
             return self.sequences is None
-        return self.sequences is not None and given > self.last_sequence
+        return self.sequences is not None and sequence > self.last_sequence
 
     def add(self, payload: bytes, fields: MessageFields | None, done: Done | None) -> None:
         place = len(self.payloads)
@@ -118,12 +118,12 @@ class Batch:
                     self.sequences = []
                 self.sequences.append(fields.sequence)
                 self.last_sequence = fields.sequence
-            found = fields.extras()
-            if any(found):
+            extras = fields.extras()
+            if any(extras):
                 if self.extras is None:
                     self.extras = {}
-                self.extras[place] = found
-                self.size += len(found[0]) + len(found[1])
+                self.extras[place] = extras
+                self.size += len(extras[0]) + len(extras[1])
         if done is not None:
             self.dones.append((place, done))
         self.payloads.append(payload)

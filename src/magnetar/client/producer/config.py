@@ -62,23 +62,23 @@ def producer_command(
 ) -> pb.BaseCommand:
     """The PRODUCER command. `name` is the one that the broker assigned at the first attach if the user gave none."""
     command = pb.BaseCommand(type=pb.BaseCommand.PRODUCER)
-    asked = command.producer
-    asked.topic = topic
-    asked.producer_id = producer_id
-    asked.request_id = request_id
+    body = command.producer
+    body.topic = topic
+    body.producer_id = producer_id
+    body.request_id = request_id
     if name:
-        asked.producer_name = name
-    asked.user_provided_producer_name = bool(opening.name)
-    asked.epoch = epoch
-    asked.producer_access_mode = opening.access_mode  # type: ignore[assignment]
+        body.producer_name = name
+    body.user_provided_producer_name = bool(opening.name)
+    body.epoch = epoch
+    body.producer_access_mode = opening.access_mode  # type: ignore[assignment]
     if topic_epoch is not None:
-        asked.topic_epoch = topic_epoch
+        body.topic_epoch = topic_epoch
     if opening.schema is not None:
-        asked.schema.CopyFrom(opening.schema)
+        body.schema.CopyFrom(opening.schema)
     if opening.initial_subscription:
-        asked.initial_subscription_name = opening.initial_subscription
+        body.initial_subscription_name = opening.initial_subscription
     for key, text in opening.properties.items():
-        asked.metadata.add(key=key, value=text)
+        body.metadata.add(key=key, value=text)
     return command
 
 

@@ -43,14 +43,14 @@ class OpenBatches:
 
     def take(self) -> list[Batch]:
         """All batches in the order of storing: those with given sequence ids first, then by opening."""
-        found = list(self._keyed.values())
+        batches = list(self._keyed.values())
         self._keyed = {}
         if self.batch is not None:
-            found.append(self.batch)
+            batches.append(self.batch)
             self.batch = None
-        if len(found) > 1:
-            found.sort(key=_order)
-        return found
+        if len(batches) > 1:
+            batches.sort(key=_order)
+        return batches
 
 
 def _order(batch: Batch) -> tuple[bool, int]:

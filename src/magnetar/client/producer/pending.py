@@ -123,27 +123,27 @@ class Pending:
         for op in self._ops:
             if op.sequence <= sequence <= op.highest:
                 op.writes -= 1
-                found = [op] if op.whole is None else [other for other in self._ops if other.whole is op.whole]
-                self._take(found)
-                return found
+                refused = [op] if op.whole is None else [other for other in self._ops if other.whole is op.whole]
+                self._take(refused)
+                return refused
         return []
 
     def expired(self, now: float) -> list[PendingSend]:
         """The entries past their deadline, oldest first. Chunks of one message share a deadline and expire together."""
-        found: list[PendingSend] = []
+        expired: list[PendingSend] = []
         while self._ops and self._ops[0].deadline <= now:
             op = self._ops.popleft()
             op.over = True
-            found.append(op)
-        return found
+            expired.append(op)
+        return expired
 
     def drained(self) -> list[PendingSend]:
         """All entries: no receipt will arrive for them."""
-        found = list(self._ops)
-        self._take(found)
-        return found
+        drained = list(self._ops)
+        self._take(drained)
+        return drained
 
-    def _take(self, found: list[PendingSend]) -> None:
-        for op in found:
+    def _take(self, sends: list[PendingSend]) -> None:
+        for op in sends:
             op.over = True
         self._ops = deque(op for op in self._ops if not op.over)

@@ -160,12 +160,12 @@ class PrebuiltBatch:
 
 def in_order(sheaves: Iterable[PrebuiltBatch]) -> list[tuple[int, bytes, MessageFields | None]]:
     """The messages of all batches, sorted by number: number, payload, fields."""
-    found = [
+    ordered = [
         (number, payload, fields)
         for sheaf in sheaves
         for number, (payload, fields, _) in zip(sheaf.numbers, sheaf.singles(), strict=True)
     ]
-    return sorted(found, key=lambda one: one[0])
+    return sorted(ordered, key=lambda one: one[0])
 
 
 class QueuedBatch(QueuedMessage):
@@ -189,6 +189,6 @@ class QueuedBatch(QueuedMessage):
         sheaf: PrebuiltBatch = self.item
         for number, (payload, fields, route) in zip(sheaf.numbers, sheaf.singles(), strict=True):
             size, behind = wire_size(payload, fields), number - self.sequence
-            one = QueuedMessage(payload, route, self.place + behind, number, size, self.deadline)
-            one.fields, one.turn, one.doubt = fields, self.turn + behind, self.doubt
-            yield one
+            message = QueuedMessage(payload, route, self.place + behind, number, size, self.deadline)
+            message.fields, message.turn, message.doubt = fields, self.turn + behind, self.doubt
+            yield message

@@ -357,13 +357,13 @@ class Producer(Generic[T]):
     async def _add_partitions(self, first: int, count: int) -> None:
         """Attach all partitions before any is used; a failure closes all of them."""
         base = topic_name(self.topic)
-        made = [self._new_publisher(str(base.partition(index)), index) for index in range(first, count)]
+        publishers = [self._new_publisher(str(base.partition(index)), index) for index in range(first, count)]
         try:
-            await _all([publisher.start() for publisher in made])
+            await _all([publisher.start() for publisher in publishers])
         except BaseException:
-            await _all([publisher.close(flush=False) for publisher in made])
+            await _all([publisher.close(flush=False) for publisher in publishers])
             raise
-        self._publishers = [*self._publishers, *made]
+        self._publishers = [*self._publishers, *publishers]
 
     def _watch_growth(self) -> None:
         loop = asyncio.get_running_loop()
@@ -397,13 +397,13 @@ def _add(outlet: TopicPublisher, payload: bytes, fields: MessageFields | None, d
         outlet.refused(done, error)
 
 
-def _settle(future: asyncio.Future[MessageId], found: MessageId | None, error: MagnetarError | None) -> None:
+def _settle(future: asyncio.Future[MessageId], id: MessageId | None, error: MagnetarError | None) -> None:
     if future.done():
         return  # cancelled: no caller waits for the result
     if error is not None:
         future.set_exception(error)
-    elif found is not None:
-        future.set_result(found)
+    elif id is not None:
+        future.set_result(id)
 
 
 async def _all(calls: list[Coroutine[Any, Any, None]]) -> None:

@@ -198,10 +198,10 @@ class Publisher:
             if isinstance(error, Sealed | Fenced) and self.error is None:
                 self._close_batches()
                 self.error = error  # every other entry in flight gets its own answer
-            found = self._pending.refused(sequence)
-            refused = next((op for op in found if op.sequence <= sequence <= op.highest), None)
+            sends = self._pending.refused(sequence)
+            refused = next((op for op in sends if op.sequence <= sequence <= op.highest), None)
             # Refused now, but written before on a connection that was lost: the earlier write may be stored.
-            self._fail(found, error if refused is None or refused.writes <= 0 else unsure(refused, error))
+            self._fail(sends, error if refused is None or refused.writes <= 0 else unsure(refused, error))
         elif self._ready is not None:
             self._ready.abort(ConnectionLost(f"reconnecting after a refused send: {error}", topic=self.topic))
 
@@ -242,17 +242,17 @@ class Publisher:
         else:
             disown(connection, self.id)  # lost, moved or closed during the request
 
-    def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
-        self.name = told.producer_name
-        if told.HasField("topic_epoch"):
-            self._topic_epoch = told.topic_epoch
+    def _opened(self, connection: Connection, success: pb.CommandProducerSuccess) -> None:
+        self.name = success.producer_name
+        if success.HasField("topic_epoch"):
+            self._topic_epoch = success.topic_epoch
         if self.next_sequence < 0:
-            self.next_sequence = told.last_sequence_id + 1
-            self.last_sequence = told.last_sequence_id
+            self.next_sequence = success.last_sequence_id + 1
+            self.last_sequence = success.last_sequence_id
         self._stamp = Stamp(
             self.id,
             self.name.encode(),
-            told.schema_version or None,
+            success.schema_version or None,
             self.opening.compression,
             connection.max_message_size,
         )
@@ -320,14 +320,14 @@ class Publisher:
         self._close_batches()
         alone = not len(self._pending)
         size = len(payload)
-        given = fields if fields is not None else NOTHING
-        sequence = given.sequence if given.sequence >= 0 else self.next_sequence
+        options = fields if fields is not None else NOTHING
+        sequence = options.sequence if options.sequence >= 0 else self.next_sequence
         now = self._runtime.wall()
         try:
             if self.opening.chunking:
-                frames = chunk_frames(self._stamp, payload, given, sequence, now)
+                frames = chunk_frames(self._stamp, payload, options, sequence, now)
             else:
-                frames = [single_frame(self._stamp, payload, given, sequence, now)]
+                frames = [single_frame(self._stamp, payload, options, sequence, now)]
         except MagnetarError:
             self._budget.give(size, 1)
             raise
@@ -373,8 +373,8 @@ class Publisher:
             self._expiry = self._loop.call_later(wait_s, self._expire)
 
     def _expire(self) -> None:
-        found = self._pending.expired(self._runtime.monotonic())
-        for op in found:
+        expired = self._pending.expired(self._runtime.monotonic())
+        for op in expired:
             self.counters.timeouts += op.count
             error = TimedOut(
                 "no receipt within the send timeout: the message may be stored",
@@ -383,8 +383,8 @@ class Publisher:
                 written=op.writes > 0,
             )
             self._fail([op], error)
-        if found:
-            log.warning("sends_timed_out", topic=self.topic, entries=len(found))
+        if expired:
+            log.warning("sends_timed_out", topic=self.topic, entries=len(expired))
         self._watch_expiry()
 
     # Failures

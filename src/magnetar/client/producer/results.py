@@ -32,10 +32,10 @@ class SendResults:
             first = None if op.whole is None or op.whole.first is None else MessageId(*op.whole.first, self._partition)
             for place, done in op.dones:
                 if op.count == 1:
-                    found = MessageId(ledger, entry, self._partition, first_chunk=first)
+                    id = MessageId(ledger, entry, self._partition, first_chunk=first)
                 else:
-                    found = MessageId(ledger, entry, self._partition, place, op.count)
-                tell(done, found, None)
+                    id = MessageId(ledger, entry, self._partition, place, op.count)
+                tell(done, id, None)
         if self._flushers:
             self._wake()
 
@@ -81,8 +81,8 @@ def unsure(op: PendingSend, error: MagnetarError) -> MagnetarError:
     return reason
 
 
-def tell(done: Done, found: MessageId | None, error: MagnetarError | None) -> None:
+def tell(done: Done, id: MessageId | None, error: MagnetarError | None) -> None:
     try:
-        done(found, error)
+        done(id, error)
     except Exception as raised:  # from user code, within ours
         log.crashed("callback_crashed", raised)

@@ -109,8 +109,8 @@ class SegmentRouter:
         """`layout` matters only for messages without a key. `sequence` is the one that the message will be sent
         with."""
         if fields is not None and fields.key is not None and fields.ordering_key is None and not fields.key_base64:
-            known = self._known.get(fields.key)
-            return known if known is not None else self._first(fields.key)
+            route = self._known.get(fields.key)
+            return route if route is not None else self._first(fields.key)
         key = None if fields is None else routing_key(fields)
         if key is None and self._deduplicated:
             key = b"%b-%d" % (self._producer, sequence)
@@ -125,12 +125,12 @@ class SegmentRouter:
 
     def _first(self, text: str) -> KeyRoute:
         """The route of a text key that is new, or that the bounded cache dropped."""
-        found = KeyRoute(generations.segment_hash(text, self.pinned), self._hash(text))
+        route = KeyRoute(generations.segment_hash(text, self.pinned), self._hash(text))
         if len(text) <= CACHED_KEY_CHARS_MAX:
             if len(self._known) >= ROUTES_CACHED_MAX:
                 self._known.clear()
-            self._known[text] = found
-        return found
+            self._known[text] = route
+        return route
 
     def _hash(self, text: str) -> int:
         """Hashes as partition routers do: the key as the wire carries it, and never the ordering key."""

@@ -59,8 +59,8 @@ T = TypeVar("T")
 class AckingConsumer(BlockingProxy[C], Generic[C, T]):
     _crossing: ThreadBridge[T]
 
-    def _renewed(self, where: Portal, made: C) -> None:
-        self._crossing = ThreadBridge(where, made)
+    def _renewed(self, where: Portal, consumer: C) -> None:
+        self._crossing = ThreadBridge(where, consumer)
 
     # Receiving
 
@@ -85,10 +85,12 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
     ) -> list[Message[T]]:
         """Messages until one of the bounds is reached; an empty list if none arrives in time."""
         self._core()
-        found = self._crossing.take_batch(messages_max, bytes_max)
-        if found:
-            return found
-        return self._run(lambda made: made.receive_batch(messages_max, bytes_max=bytes_max, timeout_s=timeout_s))
+        messages = self._crossing.take_batch(messages_max, bytes_max)
+        if messages:
+            return messages
+        return self._run(
+            lambda consumer: consumer.receive_batch(messages_max, bytes_max=bytes_max, timeout_s=timeout_s)
+        )
 
     def __iter__(self) -> Self:
         return self
@@ -103,36 +105,36 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
 
     def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """Acknowledge one message. `confirm` awaits the broker's reply."""
-        made = self._core()[1]
+        consumer = self._core()[1]
         if confirm or not isinstance(message, Message):
-            self._run(lambda _: self._after_acks(made.acknowledge(message, confirm=confirm)))
+            self._run(lambda _: self._after_acks(consumer.acknowledge(message, confirm=confirm)))
             return
-        if message._delivery.source.consumer is not made:
+        if message._delivery.source.consumer is not consumer:
             raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
-        if made.closed:
-            raise Closed("the consumer is closed", subscription=made.subscription)
+        if consumer.closed:
+            raise Closed("the consumer is closed", subscription=consumer.subscription)
         self._crossing.acks.put(message)
 
     def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
         """Request redelivery, after the delay of `nack`."""
-        self._run(lambda made: self._after_acks(made.negative_acknowledge(message)))
+        self._run(lambda consumer: self._after_acks(consumer.negative_acknowledge(message)))
 
     def reconsume_later(
         self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
     ) -> None:
         """Defer a message through the retry topic. Requires `retry=True`."""
-        self._run(lambda made: made.reconsume_later(message, delay_s, properties=properties))
+        self._run(lambda consumer: consumer.reconsume_later(message, delay_s, properties=properties))
 
     def redeliver_unacknowledged(self) -> None:
-        self._run(lambda made: self._after_acks(made.redeliver_unacknowledged()))
+        self._run(lambda consumer: self._after_acks(consumer.redeliver_unacknowledged()))
 
     def pause(self) -> None:
-        where, made = self._core()
-        where.call(made.pause)
+        where, consumer = self._core()
+        where.call(consumer.pause)
 
     def resume(self) -> None:
-        where, made = self._core()
-        where.call(made.resume)
+        where, consumer = self._core()
+        where.call(consumer.resume)
 
     # Properties
 
@@ -156,7 +158,7 @@ class AckingConsumer(BlockingProxy[C], Generic[C, T]):
 
     def close(self) -> None:
         """Send the waiting acknowledgements and close."""
-        self._run(lambda made: self._after_acks(made.close()))
+        self._run(lambda consumer: self._after_acks(consumer.close()))
 
     def __enter__(self) -> Self:
         return self

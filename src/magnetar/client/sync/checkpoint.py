@@ -30,9 +30,9 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
 
     _shelf: CountedOutbox[Message[T]]
 
-    def _renewed(self, where: Portal, made: AsyncCheckpointConsumer[Any]) -> None:
+    def _renewed(self, where: Portal, consumer: AsyncCheckpointConsumer[Any]) -> None:
         self._shelf = CountedOutbox(where)
-        made.receiver.serve(_Threads(self._shelf, made))
+        consumer.receiver.serve(_Threads(self._shelf, consumer))
 
     def receive_batch(
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
@@ -46,24 +46,24 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
 
     def checkpoint(self) -> Checkpoint:
         """The positions up to which the application has received, in all its threads, now."""
-        return self._run(lambda made: self._checkpoint(made))
+        return self._run(lambda consumer: self._checkpoint(consumer))
 
     def seek(self, to: StartAt) -> None:
         """Continue at another position: messages received and not taken are dropped. If it fails, nothing changes."""
-        self._run(lambda made: made.seek(to))
+        self._run(lambda consumer: consumer.seek(to))
 
     def lag(self) -> Lag:
         """The number of messages after the positions of this consumer, or of its group, their bytes, and the publish
         time and age of the oldest."""
-        return self._run(lambda made: self._lag(made))
+        return self._run(lambda consumer: self._lag(consumer))
 
     # Properties
 
     @property
     def positions(self) -> dict[int, SegmentPosition]:
         """The last received message of each segment."""
-        where, made = self._core()
-        return where.run(lambda: self._positions(made))
+        where, consumer = self._core()
+        return where.run(lambda: self._positions(consumer))
 
     @property
     def topic(self) -> str:
@@ -92,25 +92,25 @@ class CheckpointConsumer(PullingConsumer[AsyncCheckpointConsumer[Any], T], Gener
 
     # On the loop
 
-    async def _fetch(self, made: AsyncCheckpointConsumer[Any], timeout_s: float | None) -> None:
-        made._handed(self._shelf.taken())
-        found = made.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
-        if not found:
-            self._shelf.put([await made.receiver.next(timeout_s)])
-            found = made.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
-        self._shelf.put(found)
+    async def _fetch(self, consumer: AsyncCheckpointConsumer[Any], timeout_s: float | None) -> None:
+        consumer._handed(self._shelf.taken())
+        messages = consumer.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        if not messages:
+            self._shelf.put([await consumer.receiver.next(timeout_s)])
+            messages = consumer.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        self._shelf.put(messages)
 
-    async def _checkpoint(self, made: AsyncCheckpointConsumer[Any]) -> Checkpoint:
-        made._handed(self._shelf.taken())
-        return await made.checkpoint()
+    async def _checkpoint(self, consumer: AsyncCheckpointConsumer[Any]) -> Checkpoint:
+        consumer._handed(self._shelf.taken())
+        return await consumer.checkpoint()
 
-    async def _lag(self, made: AsyncCheckpointConsumer[Any]) -> Lag:
-        made._handed(self._shelf.taken())
-        return await made.lag()
+    async def _lag(self, consumer: AsyncCheckpointConsumer[Any]) -> Lag:
+        consumer._handed(self._shelf.taken())
+        return await consumer.lag()
 
-    async def _positions(self, made: AsyncCheckpointConsumer[Any]) -> dict[int, SegmentPosition]:
-        made._handed(self._shelf.taken())
-        return made.positions
+    async def _positions(self, consumer: AsyncCheckpointConsumer[Any]) -> dict[int, SegmentPosition]:
+        consumer._handed(self._shelf.taken())
+        return consumer.positions
 
 
 class _Threads:
@@ -118,9 +118,9 @@ class _Threads:
     are redelivered, or outdated by a seek. A reattached reader continues after the messages put on the shelf.
     """
 
-    def __init__(self, shelf: CountedOutbox[Message[Any]], made: AsyncCheckpointConsumer[Any]) -> None:
+    def __init__(self, shelf: CountedOutbox[Message[Any]], consumer: AsyncCheckpointConsumer[Any]) -> None:
         self._shelf = shelf
-        self._consumer = made
+        self._consumer = consumer
 
     def arrived(self) -> None:
         pass

@@ -295,8 +295,8 @@ class Client:
     ) -> Hold:
         """Keep the messages after given places; see `magnetar.aio.Client.hold`."""
         where, client = self._core()
-        said = {"expires_s": expires_s, "incarnation": incarnation}
-        return where.run(lambda: client.hold(topic, name, places, owner=owner, **said))
+        options = {"expires_s": expires_s, "incarnation": incarnation}
+        return where.run(lambda: client.hold(topic, name, places, owner=owner, **options))
 
     def release(self, topic: str, name: str) -> None:
         """End a hold."""
@@ -358,13 +358,13 @@ class _Listening:
         self._begun.append(consumer)
         consumer._core()[0].tell(self._wake)
 
-    async def __call__(self, made: AsyncConsumer[Any], message: Message[Any]) -> None:
+    async def __call__(self, source: AsyncConsumer[Any], message: Message[Any]) -> None:
         if not self._begun:  # the message arrived before `subscribe` returned the consumer
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
         consumer = self._begun[0]
-        await self._runtime.offload(lambda: self._listener(consumer, message), f"listener {made.subscription}")
+        await self._runtime.offload(lambda: self._listener(consumer, message), f"listener {source.subscription}")
 
     def _wake(self) -> None:
         for future in self._waiting:

@@ -29,22 +29,22 @@ class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
 
     def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """Acknowledge a message and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
-        self._run(lambda made: self._after_acks(made.acknowledge_cumulative(message, confirm=confirm)))
+        self._run(lambda consumer: self._after_acks(consumer.acknowledge_cumulative(message, confirm=confirm)))
 
     # Positions
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
-        self._run(lambda made: self._after_acks(made.seek(to, inclusive=inclusive)))
+        self._run(lambda consumer: self._after_acks(consumer.seek(to, inclusive=inclusive)))
 
     def last_message_id(self) -> MessageId:
-        return self._run(lambda made: made.last_message_id())
+        return self._run(lambda consumer: consumer.last_message_id())
 
     def last_message_ids(self) -> list[MessageId]:
-        return self._run(lambda made: made.last_message_ids())
+        return self._run(lambda consumer: consumer.last_message_ids())
 
     def has_message_available(self) -> bool:
         self._core()
-        return bool(self._crossing.shelf) or self._run(lambda made: made.has_message_available())
+        return bool(self._crossing.shelf) or self._run(lambda consumer: consumer.has_message_available())
 
     # Properties
 
@@ -69,11 +69,11 @@ class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
     def lag(self) -> Lag:
         """The backlog of the subscription over all its consumers: the unacknowledged messages, their bytes, and the
         publish time and age of the oldest."""
-        found: Lag = self._run(lambda made: self._after_acks(made.lag()))
-        return found
+        lag: Lag = self._run(lambda consumer: self._after_acks(consumer.lag()))
+        return lag
 
     def unsubscribe(self, *, force: bool = False) -> None:
-        self._run(lambda made: self._after_acks(made.unsubscribe(force=force)))
+        self._run(lambda consumer: self._after_acks(consumer.unsubscribe(force=force)))
 
 
 @public("magnetar")
@@ -83,18 +83,18 @@ class Reader(PullingConsumer[AsyncReader[Any], T], Generic[T]):
     def has_message_available(self) -> bool:
         """Whether there is a message after the last one read."""
         self._core()
-        return bool(self._shelf) or self._run(lambda made: made.has_message_available())
+        return bool(self._shelf) or self._run(lambda reader: reader.has_message_available())
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
-        self._run(lambda made: made.seek(to, inclusive=inclusive))
+        self._run(lambda reader: reader.seek(to, inclusive=inclusive))
         self._shelf.items.clear()
 
     def last_message_ids(self) -> list[MessageId]:
-        return self._run(lambda made: made.last_message_ids())
+        return self._run(lambda reader: reader.last_message_ids())
 
     def lag(self) -> Lag:
         """The number of messages that the broker keeps for this reader, their bytes, and the age of the oldest."""
-        return self._run(lambda made: made.lag())
+        return self._run(lambda reader: reader.lag())
 
     @property
     def topics(self) -> list[str]:
@@ -124,15 +124,15 @@ class TableView(BlockingProxy[AsyncTableView[Any]], Mapping[str, T], Generic[T])
 
     def listen(self, heard: Callable[[str, T | None], None]) -> None:
         """Call `heard` for every later change, on the loop thread, where it must not block."""
-        where, made = self._core()
-        where.call(lambda: made.listen(heard))
+        where, view = self._core()
+        where.call(lambda: view.listen(heard))
 
     def for_each_and_listen(self, heard: Callable[[str, T | None], None]) -> None:
-        where, made = self._core()
-        where.call(lambda: made.for_each_and_listen(heard))
+        where, view = self._core()
+        where.call(lambda: view.for_each_and_listen(heard))
 
     def close(self) -> None:
-        self._run(lambda made: made.close())
+        self._run(lambda view: view.close())
 
     def __enter__(self) -> Self:
         return self

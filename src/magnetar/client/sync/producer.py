@@ -29,26 +29,26 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
 
     _outgoing: _Outgoing
 
-    def _renewed(self, where: Portal, made: AsyncProducer[Any]) -> None:
-        self._outgoing = _Outgoing(where, made)
+    def _renewed(self, where: Portal, producer: AsyncProducer[Any]) -> None:
+        self._outgoing = _Outgoing(where, producer)
 
     def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
         """Send and wait until the message is stored."""
-        where, made = self._core()
+        where, producer = self._core()
         if len(self._outgoing.box):
-            return where.run(lambda: self._behind(made, value, options))  # after the messages posted before
+            return where.run(lambda: self._behind(producer, value, options))  # after the messages posted before
         try:
-            stored: MessageId = where.ask(lambda ended: _send_now(made, value, ended, options))
+            stored: MessageId = where.ask(lambda ended: _send_now(producer, value, ended, options))
         except Busy:
-            return where.run(lambda: made.send(value, **options))
+            return where.run(lambda: producer.send(value, **options))
         return stored
 
     def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
         """Send, and wait only for room in the memory limit. `callback(message_id, error)` runs on the loop thread,
         where it must not block; without a callback, `flush` raises the first error.
         """
-        made = self._core()[1]
-        payload, fields = made._prepared(value, options)
+        producer = self._core()[1]
+        payload, fields = producer._prepared(value, options)
         self._outgoing.box.put((payload, fields, callback))
 
     def flush(self) -> None:
@@ -57,7 +57,7 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
 
     def close(self, *, flush: bool = True) -> None:
         """Wait until every sent message is stored, then detach. Without `flush`, pending messages are given up."""
-        self._run(lambda made: self._close(made, flush))
+        self._run(lambda producer: self._close(producer, flush))
 
     @property
     def topic(self) -> str:
@@ -95,27 +95,27 @@ class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
     ) -> None:
         self.close(flush=kind is None)
 
-    async def _flush(self, made: AsyncProducer[Any]) -> None:
+    async def _flush(self, producer: AsyncProducer[Any]) -> None:
         await self._outgoing.emptied()
-        await made.flush()
+        await producer.flush()
 
-    async def _close(self, made: AsyncProducer[Any], flush: bool) -> None:
+    async def _close(self, producer: AsyncProducer[Any], flush: bool) -> None:
         if flush:
             await self._outgoing.emptied()
-        await made.close(flush=flush)
-        self._outgoing.refuse(Closed("the producer is closed", topic=made.topic))
+        await producer.close(flush=flush)
+        self._outgoing.refuse(Closed("the producer is closed", topic=producer.topic))
 
-    async def _behind(self, made: AsyncProducer[Any], value: T | None, options: MessageOptions) -> MessageId:
+    async def _behind(self, producer: AsyncProducer[Any], value: T | None, options: MessageOptions) -> MessageId:
         await self._outgoing.emptied()
-        return await made.send(value, **options)
+        return await producer.send(value, **options)
 
 
 class _Outgoing:
     """Moves messages from the mailbox to the producer, in order: immediately, or in a task that waits for room."""
 
-    def __init__(self, where: Portal, made: AsyncProducer[Any]) -> None:
+    def __init__(self, where: Portal, producer: AsyncProducer[Any]) -> None:
         self.box: LoopInbox[Posted] = LoopInbox(where, self._look, CLIENT_MAILBOX_MESSAGES_MAX)
-        self._producer = made
+        self._producer = producer
         self._waiting: asyncio.Task[None] | None = None
 
     async def emptied(self) -> None:
@@ -151,9 +151,9 @@ class _Outgoing:
             _refuse(item, error)
 
 
-def _send_now(made: AsyncProducer[Any], value: Any, ended: Done, options: MessageOptions) -> None:
-    made.send_nowait(value, ended, **options)
-    made._hurry(awaited=True)
+def _send_now(producer: AsyncProducer[Any], value: Any, ended: Done, options: MessageOptions) -> None:
+    producer.send_nowait(value, ended, **options)
+    producer._hurry(awaited=True)
 
 
 def _refuse(item: Posted | None, error: MagnetarError) -> None:

@@ -52,7 +52,7 @@ class BlockingProxy(Generic[C]):
         except Unreachable as error:
             raise error.with_traceback(None) from None  # show the user's line, not the internals
 
-    def _renewed(self, where: Portal, made: C) -> None:
+    def _renewed(self, where: Portal, target: C) -> None:
         """For wrappers with more state: called on the loop, before the first use."""
 
     async def _renew(self, where: Portal, client: aio.Client) -> C:
@@ -62,12 +62,12 @@ class BlockingProxy(Generic[C]):
         async with self._renewing[1]:
             if self._object is None or self._portal is not where:
                 _left.append((self._portal, self._object))
-                made = await self._make(client)
-                self._renewed(where, made)
-                self._object = made
+                target = await self._make(client)
+                self._renewed(where, target)
+                self._object = target
                 self._portal = where
             return self._object
 
     def _run(self, call: Callable[[C], Coroutine[Any, Any, T]]) -> T:
-        where, made = self._core()
-        return where.run(lambda: call(made))
+        where, target = self._core()
+        return where.run(lambda: call(target))

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class PullingConsumer(BlockingProxy[C], Generic[C, T]):
     _shelf: PullOutbox[Message[T]]
 
-    def _renewed(self, where: Portal, made: C) -> None:
+    def _renewed(self, where: Portal, consumer: C) -> None:
         self._shelf = PullOutbox(where)
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
@@ -49,7 +49,7 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
         shelf = self._shelf
         message = waited(
             timeout_s,
-            lambda: shelf.take(timeout_s, lambda left_s: self._run(lambda made: self._fetch(made, left_s))),
+            lambda: shelf.take(timeout_s, lambda left_s: self._run(lambda consumer: self._fetch(consumer, left_s))),
         )
         if message is None:
             raise NoMessage("no message arrived in time", timeout_s=timeout_s)
@@ -59,8 +59,8 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
     ) -> list[Message[T]]:
         self._core()
-        found = self._shelf.take_some(messages_max)
-        return found or self._run(lambda made: made.receive_batch(messages_max, timeout_s=timeout_s))
+        messages = self._shelf.take_some(messages_max)
+        return messages or self._run(lambda consumer: consumer.receive_batch(messages_max, timeout_s=timeout_s))
 
     def __iter__(self) -> Self:
         return self
@@ -77,7 +77,7 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
 
     def close(self) -> None:
         """Send the waiting acknowledgements and close."""
-        self._run(lambda made: made.close())
+        self._run(lambda consumer: consumer.close())
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +87,9 @@ class PullingConsumer(BlockingProxy[C], Generic[C, T]):
     ) -> None:
         self.close()
 
-    async def _fetch(self, made: C, timeout_s: float | None) -> None:
-        found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        if not found:
-            self._shelf.put([await made.receive(timeout_s)])
-            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        self._shelf.put(found)
+    async def _fetch(self, consumer: C, timeout_s: float | None) -> None:
+        messages = await consumer.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
+        if not messages:
+            self._shelf.put([await consumer.receive(timeout_s)])
+            messages = await consumer.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
+        self._shelf.put(messages)

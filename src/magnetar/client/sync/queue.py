@@ -25,13 +25,13 @@ class QueueConsumer(AckingConsumer[AsyncQueueConsumer[Any], T], Generic[T]):
     def seek(self, to: SeekTo) -> None:
         """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
         checkpoint. Messages received before and not taken are discarded."""
-        self._run(lambda made: self._after_acks(made.seek(to)))
+        self._run(lambda consumer: self._after_acks(consumer.seek(to)))
 
     def lag(self) -> Lag:
         """The backlog of the subscription over all its consumers and segments: the unacknowledged messages, their
         bytes, and the publish time and age of the oldest."""
-        found: Lag = self._run(lambda made: self._after_acks(made.lag()))
-        return found
+        lag: Lag = self._run(lambda consumer: self._after_acks(consumer.lag()))
+        return lag
 
     @property
     def topic(self) -> str:

@@ -29,25 +29,25 @@ class StreamConsumer(PullingConsumer[AsyncStreamConsumer[Any], T], Generic[T]):
         """Acknowledge a message and everything received before it, in all segments. `confirm` awaits the brokers'
         replies.
         """
-        self._run(lambda made: made.acknowledge_cumulative(message, confirm=confirm))
+        self._run(lambda consumer: consumer.acknowledge_cumulative(message, confirm=confirm))
 
     def seek(self, to: SeekTo) -> None:
         """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
         checkpoint. Earlier received messages are discarded, and acknowledging them has no effect; an earlier stored id
         still acknowledges up to its position."""
-        self._run(lambda made: self._seek(made, to))
+        self._run(lambda consumer: self._seek(consumer, to))
 
     def lag(self) -> Lag:
         """The backlog of the subscription over all its consumers and segments: the unacknowledged messages, their
         bytes, and the publish time and age of the oldest."""
-        return self._run(lambda made: made.lag())
+        return self._run(lambda consumer: consumer.lag())
 
-    async def _seek(self, made: AsyncStreamConsumer[Any], to: SeekTo) -> None:
+    async def _seek(self, consumer: AsyncStreamConsumer[Any], to: SeekTo) -> None:
         """Runs on the loop, where messages are put on the shelf: messages that arrived after the seek stay there."""
-        await made.seek(to)
-        known, items = made._outstanding, self._shelf.items
+        await consumer.seek(to)
+        outstanding, items = consumer._outstanding, self._shelf.items
         for message in list(items):  # one by one in place: the rest keeps its order while threads take messages
-            if message._stamp not in known:
+            if message._stamp not in outstanding:
                 with suppress(ValueError):  # a thread took it
                     items.remove(message)
 

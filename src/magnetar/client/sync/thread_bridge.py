@@ -37,23 +37,23 @@ class ThreadBridge(Generic[T]):
     acknowledgements wait in the mailbox for a part of the time that their group may wait.
     """
 
-    def __init__(self, where: Portal, made: Received) -> None:
-        asked = made.asked
+    def __init__(self, where: Portal, consumer: Received) -> None:
+        config = consumer.asked
         self._portal = where
-        self._consumer = made
+        self._consumer = consumer
         # The timeout of a message starts when it is handed out, and a topic without a queue requests one message for
         # each waiting receive: for both the loop hands out messages one by one.
-        self._one_by_one = asked.ack_timeout_s > 0 or asked.queue_messages == 0
+        self._one_by_one = config.ack_timeout_s > 0 or config.queue_messages == 0
         self.shelf: ThreadOutbox[Message[T]] = ThreadOutbox(where, self._ready)
         self.acks: LoopInbox[Message[T]] = LoopInbox(
             where,
             self.gather,
             CLIENT_MAILBOX_MESSAGES_MAX,
-            patience_s=0.0 if self._one_by_one else asked.ack_group_s / 2,
-            hurry_items=asked.ack_group_max,
+            patience_s=0.0 if self._one_by_one else config.ack_group_s / 2,
+            hurry_items=config.ack_group_max,
         )
         self._used = False  # whether a thread ever took a message
-        made.receiver.serve(self)
+        consumer.receiver.serve(self)
 
     def fetch(self, timeout_s: float | None) -> None:
         """Put available messages on the shelf, or raise the error. If another thread took them, wait at the shelf: a
@@ -65,12 +65,12 @@ class ThreadBridge(Generic[T]):
 
     def take_batch(self, messages_max: int, bytes_max: int) -> list[Message[T]]:
         """The messages on the shelf until one of the bounds is reached."""
-        found: list[Message[T]] = []
+        messages: list[Message[T]] = []
         size = 0
-        while len(found) < messages_max and size < bytes_max and (taken := self.shelf.take_some(1)):
-            found += taken
+        while len(messages) < messages_max and size < bytes_max and (taken := self.shelf.take_some(1)):
+            messages += taken
             size += len(taken[0].data)
-        return found
+        return messages
 
     # On the loop
 
@@ -87,15 +87,15 @@ class ThreadBridge(Generic[T]):
             self._stock(1)
 
     def gather(self) -> None:
-        made = self._consumer
-        if made.closed:
+        consumer = self._consumer
+        if consumer.closed:
             return
         take = self.acks.take
         while (message := take()) is not None:
             part: TopicConsumer | None = message._delivery.source
             if part is not None and part.closed:
-                part = made._source_of(message)
-            made.counters.acks += 1
+                part = consumer._source_of(message)
+            consumer.counters.acks += 1
             if part is not None and part.ack(message):
                 part.acker.added()
 
@@ -113,10 +113,10 @@ class ThreadBridge(Generic[T]):
     def _stock(self, messages_max: int = CLIENT_TAKEN_MESSAGES_MAX) -> int:
         if len(self.acks):
             self.gather()  # deliver them now, which saves another wake-up of the loop
-        found = self._consumer.receiver.take_some(messages_max)
-        if found:
-            self.shelf.put(found)
-        return len(found)
+        messages = self._consumer.receiver.take_some(messages_max)
+        if messages:
+            self.shelf.put(messages)
+        return len(messages)
 
     async def _one(self, timeout_s: float | None) -> None:
         """A taken message is put on the shelf immediately: a thread that is interrupted loses no message."""

@@ -17,8 +17,8 @@ class Schemas:
         return await self._exchange.read(f"{paths.schema(topic)}/schema{tail}", SchemaInfo)
 
     async def versions(self, topic: str) -> list[SchemaInfo]:
-        found = await self._exchange.read(f"{paths.schema(topic)}/schemas", AllSchemas)
-        return found.getSchemaResponses
+        document = await self._exchange.read(f"{paths.schema(topic)}/schemas", AllSchemas)
+        return document.getSchemaResponses
 
     async def add(self, topic: str, schema: PostSchema) -> int:
         """Add a schema; returns its version."""

@@ -28,21 +28,21 @@ class AckTimeouts:
 
     def remove_until(self, position: Position) -> None:
         """The messages up to this position were acknowledged cumulatively."""
-        for known in [known for known in self._due if known <= position]:
-            del self._due[known]
+        for pending in [pending for pending in self._due if pending <= position]:
+            del self._due[pending]
 
     def next_due(self) -> float | None:
         return next(iter(self._due.values()), None)
 
     def take_due(self, now: float) -> list[Position]:
-        found: list[Position] = []
+        expired: list[Position] = []
         for position, due in self._due.items():
             if due > now:
                 break
-            found.append(position)
-        for position in found:
+            expired.append(position)
+        for position in expired:
             del self._due[position]
-        return sorted(found)
+        return sorted(expired)
 
     def forget(self) -> None:
         self._due.clear()

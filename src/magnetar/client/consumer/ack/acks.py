@@ -37,12 +37,12 @@ class AckTracker:
 
     def individual(self, position: Position, index: int, size: int, unacked: int) -> bool:
         """Message `index` of a batch of `size`, delivered with `unacked` bits set. Returns whether to send more now."""
-        known = self._left.get(position, -1)
-        left = (unacked if known < 0 else known) & ~(1 << index)
+        bits = self._left.get(position, -1)
+        left = (unacked if bits < 0 else bits) & ~(1 << index)
         if not left:
             self.whole(position)
             return True
-        if known < 0:
+        if bits < 0:
             self._keep(position, left)
         else:
             self._left[position] = left
@@ -124,8 +124,8 @@ class AckTracker:
     def _cover(self, position: Position) -> None:
         """Drop acknowledgements that a cumulative one includes."""
         for states in (self._waiting, self._left):
-            for known in [known for known in states if known < position]:
-                del states[known]
+            for earlier in [earlier for earlier in states if earlier < position]:
+                del states[earlier]
 
     def _keep(self, position: Position, left: int) -> None:
         self._left[position] = left

@@ -56,10 +56,10 @@ class DeadLetterPublisher:
     """The publisher of one consumer. `bury` takes messages that the application refused too often. A message that the
     application never received or still processes is not buried, however often its batch was delivered (H-K4)."""
 
-    def __init__(self, asked: ConsumerConfig, runtime: Runtime, make: MakeOutbox, counters: Counters) -> None:
-        letters = asked.dead_letters
+    def __init__(self, config: ConsumerConfig, runtime: Runtime, make: MakeOutbox, counters: Counters) -> None:
+        letters = config.dead_letters
         self.redeliveries_max = letters.redeliveries_max if letters is not None else 1 << 31
-        self._asked = asked
+        self._asked = config
         self._initial_subscription = letters.initial_subscription if letters is not None else ""
         self._runtime = runtime
         self._make = make
@@ -94,14 +94,14 @@ class DeadLetterPublisher:
         """Publish to the retry topic for a later delivery, or to the dead-letter topic after too many deferrals."""
         if delay_s < 0:
             raise Misuse("delay_s must not be negative", delay_s=delay_s)
-        times, found = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
+        times, copied = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
         if times > self.redeliveries_max:
-            await self._send(dead_letter_topic(self._asked, origin(message, _home(message))), message, found)
+            await self._send(dead_letter_topic(self._asked, origin(message, _home(message))), message, copied)
             self._counters.dead_letters += 1
         else:
             due = self._runtime.wall() + round(delay_s * 1000)
             again = retry_topic(self._asked, _home(message) or origin(message))  # the one that its consumer reads
-            await self._send(again, message, found, deliver_at_ms=due)
+            await self._send(again, message, copied, deliver_at_ms=due)
         _done(message)
 
     async def close(self) -> None:
@@ -111,11 +111,11 @@ class DeadLetterPublisher:
             await outbox.close()
 
     async def _bury(self, messages: list[Message[Any]], why: str) -> None:
-        told = {UNDECODABLE: why} if why else {}
+        reasons = {UNDECODABLE: why} if why else {}
         for message in messages:
             try:
                 topic = dead_letter_topic(self._asked, origin(message, _home(message)))
-                await self._send(topic, message, {**buried(message, self._asked.subscription), **told})
+                await self._send(topic, message, {**buried(message, self._asked.subscription), **reasons})
             except MagnetarError as error:
                 log.warning("dead_letter_publish_failed", id=message.id, topic=message.topic, why=error)
                 self._try_again(message, why)
@@ -142,10 +142,10 @@ class DeadLetterPublisher:
 
     async def _outbox(self, topic: str) -> RetryProducers:
         async with self._making:
-            found = self._outboxes.get(topic)
-            if found is None:
-                found = self._outboxes[topic] = await self._make(topic, self._initial_subscription)
-            return found
+            outbox = self._outboxes.get(topic)
+            if outbox is None:
+                outbox = self._outboxes[topic] = await self._make(topic, self._initial_subscription)
+            return outbox
 
     def _try_again(self, message: Message[Any], why: str) -> None:
         while len(self._doomed) >= DOOMED_MAX:  # a dropped one is delivered again, and refused again

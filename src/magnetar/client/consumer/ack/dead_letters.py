@@ -18,32 +18,32 @@ DELAY_TIME = "DELAY_TIME"
 UNDECODABLE = "UNDECODABLE"  # of Magnetar: the reason why the value could not be decoded
 
 
-def dead_letter_topic(asked: ConsumerConfig, topic: str) -> str:
-    if asked.dead_letters is not None and asked.dead_letters.topic:
-        return asked.dead_letters.topic
+def dead_letter_topic(config: ConsumerConfig, topic: str) -> str:
+    if config.dead_letters is not None and config.dead_letters.topic:
+        return config.dead_letters.topic
     name = topic_name(topic)
     if name.is_scalable:
         return f"{name}-DLQ"  # one for all subscriptions, as Pulsar's V5 client does
-    return f"{name.partitioned_name}-{asked.subscription}-DLQ"
+    return f"{name.partitioned_name}-{config.subscription}-DLQ"
 
 
-def retry_topic(asked: ConsumerConfig, topic: str) -> str:
-    if asked.dead_letters is not None and asked.dead_letters.retry_topic:
-        return asked.dead_letters.retry_topic
-    return f"{topic_name(topic).partitioned_name}-{asked.subscription}-RETRY"
+def retry_topic(config: ConsumerConfig, topic: str) -> str:
+    if config.dead_letters is not None and config.dead_letters.retry_topic:
+        return config.dead_letters.retry_topic
+    return f"{topic_name(topic).partitioned_name}-{config.subscription}-RETRY"
 
 
-def left_out(asked: ConsumerConfig, topic: str) -> bool:
+def left_out(config: ConsumerConfig, topic: str) -> bool:
     """Whether a topic of the namespace is a dead-letter or retry topic of the subscription. A consumer of the namespace
     that read these topics too would bury its dead letters again.
     """
-    letters = asked.dead_letters
+    letters = config.dead_letters
     if letters is not None and letters.topic:
         if topic == _full(letters.topic):
             return True
-    elif (letters is not None or asked.on_undecodable == "dead_letter") and topic.endswith("-DLQ"):
+    elif (letters is not None or config.on_undecodable == "dead_letter") and topic.endswith("-DLQ"):
         return True
-    return asked.retry and topic.endswith(f"-{asked.subscription}-RETRY")
+    return config.retry and topic.endswith(f"-{config.subscription}-RETRY")
 
 
 def _full(topic: str) -> str:
@@ -54,8 +54,8 @@ def origin(message: Message[Any], home: str = "") -> str:
     """The topic to which a message was first published; a retried message carries its name. `home` is the topic of the
     message's consumer. A migrated topic has two names; its dead letters go to one topic, that of its consumer's name.
     """
-    found = message.properties.get(REAL_TOPIC, _topic(message))
-    return home if home and _one_topic(found, home) else found
+    topic = message.properties.get(REAL_TOPIC, _topic(message))
+    return home if home and _one_topic(topic, home) else topic
 
 
 def buried(message: Message[Any], subscription: str) -> dict[str, str]:
@@ -72,16 +72,16 @@ def retried(
     message: Message[Any], subscription: str, delay_ms: int, properties: Mapping[str, str] | None
 ) -> tuple[int, dict[str, str]]:
     """The number of deferrals including this one, and the properties of the deferred message."""
-    found = {**buried(message, subscription), **(properties or {})}
-    times = int(found[RECONSUME_TIMES]) + 1 if found.get(RECONSUME_TIMES, "").isdigit() else 1
-    found[RECONSUME_TIMES] = str(times)
-    found[DELAY_TIME] = str(delay_ms)
-    return times, found
+    copied = {**buried(message, subscription), **(properties or {})}
+    times = int(copied[RECONSUME_TIMES]) + 1 if copied.get(RECONSUME_TIMES, "").isdigit() else 1
+    copied[RECONSUME_TIMES] = str(times)
+    copied[DELAY_TIME] = str(delay_ms)
+    return times, copied
 
 
-def _one_topic(found: str, home: str) -> bool:
+def _one_topic(candidate: str, home: str) -> bool:
     try:
-        return topic_name(found).scalable == topic_name(home).scalable
+        return topic_name(candidate).scalable == topic_name(home).scalable
     except InvalidName:  # an application may have written any text there
         return False
 

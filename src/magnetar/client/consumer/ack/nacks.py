@@ -58,8 +58,8 @@ class Nacks:
 
     def add(self, position: Position, redelivery_count: int, now: float) -> None:
         due = now + self.backoff.delay_s(redelivery_count)
-        known = self._due.get(position)
-        if known is not None and known <= due:
+        earlier = self._due.get(position)
+        if earlier is not None and earlier <= due:
             return
         if len(self._due) >= NACK_PENDING_MAX:
             due = now  # the bound is reached: request it immediately
@@ -84,13 +84,13 @@ class Nacks:
 
     def take_due(self, now: float) -> list[Position]:
         """The entries that are due now or within one step, in the order of their positions."""
-        found: list[Position] = []
+        expired: list[Position] = []
         until = now + NACK_STEP_S
         while (due := self.next_due()) is not None and due <= until:
             position = heappop(self._order)[1]
             del self._due[position]
-            found.append(position)
-        return sorted(found)
+            expired.append(position)
+        return sorted(expired)
 
     def forget(self) -> None:
         self._due.clear()

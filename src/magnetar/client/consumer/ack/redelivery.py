@@ -167,14 +167,14 @@ class Redelivery:
         if part.asked.type.single:
             self.all()
             return
-        wanted = [chunk for position in positions for chunk in self._chunks.pop(position, [position])]
-        again = set(wanted)
+        chunks = [chunk for position in positions for chunk in self._chunks.pop(position, [position])]
+        again = set(chunks)
         part.lane.remove(again)  # the rest of a batch is redelivered with it
         part.put_away(again)
-        part.counters.redeliveries_asked += len(wanted)
+        part.counters.redeliveries_asked += len(chunks)
         if part.connection is not None:
-            for start in range(0, len(wanted), REDELIVER_IDS_MAX):
-                part.connection.write(redeliver(part.id, wanted[start : start + REDELIVER_IDS_MAX]))
+            for start in range(0, len(chunks), REDELIVER_IDS_MAX):
+                part.connection.write(redeliver(part.id, chunks[start : start + REDELIVER_IDS_MAX]))
 
     def _ripe(self, due: list[Position], now: float) -> list[Position]:
         """Returns the due entries, without one of which the application has not taken all messages yet. A batch is
@@ -191,10 +191,10 @@ class Redelivery:
     def _bury_late(self, position: Position) -> bool:
         """A message in its last delivery was not acknowledged in time: treat it as refused. The other messages of its
         batch are acknowledged, or not taken yet."""
-        found = self.chances.pop(position, None)
-        if found is None or self._graveyard is None:
+        chance = self.chances.pop(position, None)
+        if chance is None or self._graveyard is None:
             return False
-        self._graveyard.bury(list(found.values()))
+        self._graveyard.bury(list(chance.values()))
         return True
 
     def _arm(self) -> None:

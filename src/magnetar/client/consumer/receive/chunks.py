@@ -114,22 +114,22 @@ class ChunkAssembler:
                 half, deferred = None, half
             else:
                 self._reserved += half.total
-        known = half if half is not None else deferred
-        if known is None or place > len(known.positions):
+        assembly = half if half is not None else deferred
+        if assembly is None or place > len(assembly.positions):
             self._give_up(half, deferred)
             self.given_up.append(position)
             return None
-        if place < len(known.positions):
-            if known.positions[place] != position and position not in known.strays:
-                known.strays.append(position)
+        if place < len(assembly.positions):
+            if assembly.positions[place] != position and position not in assembly.strays:
+                assembly.strays.append(position)
         else:
-            known.positions.append(position)
+            assembly.positions.append(position)
             if half is not None:
                 half.parts.append(payload)
                 half.size += len(payload)
                 self._bytes += len(payload)
-        known.heard = now
-        known.published_ms = metadata.publish_time
+        assembly.heard = now
+        assembly.published_ms = metadata.publish_time
         if deferred is not None:
             self._deferred[uuid] = deferred
             return None
@@ -146,8 +146,8 @@ class ChunkAssembler:
 
     def take_given_up(self) -> list[Position]:
         """The positions that were dropped since the last call."""
-        found, self.given_up = self.given_up, []
-        return found
+        dropped, self.given_up = self.given_up, []
+        return dropped
 
     def claim(self, uuid: str) -> list[Position]:
         """The positions of all chunks of a deferred message, if all have arrived: it gets room now. The messages that

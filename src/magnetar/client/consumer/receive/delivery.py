@@ -61,16 +61,16 @@ class DeliveryHandler:
         self._compacted = part.asked.read_compacted
         # A reader of a segment acknowledges the messages that it hides; otherwise the segment would never end.
         self._passes = part.segment >= 0 and not part.asked.durable
-        asked = part.asked
-        self._keyed = asked.type is SubscriptionType.KEY_SHARED  # a redelivery would break the order of keys
+        config = part.asked
+        self._keyed = config.type is SubscriptionType.KEY_SHARED  # a redelivery would break the order of keys
         if self._keyed:
             self._chunks = ChunkAssembler(
-                pending_max=max(asked.chunked_pending_max, CHUNKED_KEYED_PENDING_MAX),
+                pending_max=max(config.chunked_pending_max, CHUNKED_KEYED_PENDING_MAX),
                 bytes_max=CHUNKED_KEYED_BYTES_MAX,
-                expire_s=asked.chunked_expire_s,
+                expire_s=config.chunked_expire_s,
             )
         else:
-            self._chunks = ChunkAssembler(pending_max=asked.chunked_pending_max, expire_s=asked.chunked_expire_s)
+            self._chunks = ChunkAssembler(pending_max=config.chunked_pending_max, expire_s=config.chunked_expire_s)
         self._again_to: Position | None = None  # deliveries up to here are repeated, because of deferred chunks
         self._again: set[Position] = set()  # positions of the deferred chunks, until their message is complete
         self._unopened = Unopened(part.lane, self.message)

@@ -134,8 +134,8 @@ class ReceiveWaiters:
         deadline = loop.time() + timeout_s
         inbox = self._inbox
         while True:
-            wanted = min(count_max, inbox.capacity)
-            if inbox.count >= wanted or inbox.size >= bytes_max or (self._error is not None and inbox.count):
+            target = min(count_max, inbox.capacity)
+            if inbox.count >= target or inbox.size >= bytes_max or (self._error is not None and inbox.count):
                 if inbox.count:
                     return self._take(count_max, bytes_max)
             elif self._error is not None:
@@ -143,7 +143,7 @@ class ReceiveWaiters:
             self._ask()
             if not await self._wake(deadline):
                 return self._take(count_max, bytes_max)
-            if inbox.count and self._waiters and inbox.count < wanted:
+            if inbox.count and self._waiters and inbox.count < target:
                 self.notify(1)  # not enough for this waiter, but maybe for the next
 
     def _take(self, count_max: int, bytes_max: int) -> list[Message[Any]]:

@@ -64,14 +64,14 @@ def sought(to: SeekTo, topics: list[str]) -> list[str]:
         )
     if not where.topic:
         return topics
-    found = [topic for topic in topics if where.is_of(topic)]
-    if not found:
+    matching = [topic for topic in topics if where.is_of(topic)]
+    if not matching:
         raise Misuse(
             "the checkpoint is of another topic: pass a checkpoint of this consumer's topic",
             checkpoint=where.topic,
             topics=topics[:3],
         )
-    return found
+    return matching
 
 
 async def passed(parts: Iterable[TopicConsumer]) -> None:
@@ -95,17 +95,17 @@ async def _asked(connection: Connection, part: TopicConsumer) -> None:
 
 def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | None) -> pb.BaseCommand:
     command = pb.BaseCommand(type=pb.BaseCommand.SEEK_SUBSCRIPTION)
-    asked = command.seekSubscription
-    asked.topic, asked.subscription = topic, subscription
+    body = command.seekSubscription
+    body.topic, body.subscription = topic, subscription
     if time_ms is not None:
-        asked.to, asked.publish_time = pb.FROM_TIME, time_ms
+        body.to, body.publish_time = pb.FROM_TIME, time_ms
     elif where.kind is not Kind.PLACES:
-        asked.to = pb.FROM_EARLIEST if where.kind is Kind.EARLIEST else pb.FROM_LATEST
+        body.to = pb.FROM_EARLIEST if where.kind is Kind.EARLIEST else pb.FROM_LATEST
     elif where.places:
         places = {id: _next(place) for id, place in where.places.items()}
         check_places(places, topic)
-        asked.places.CopyFrom(columns(places))
-        asked.incarnation = where.incarnation
+        body.places.CopyFrom(columns(places))
+        body.incarnation = where.incarnation
     else:
         raise Misuse("the checkpoint has no position in any segment", topic=topic)
     return command

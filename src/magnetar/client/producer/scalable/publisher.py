@@ -166,8 +166,8 @@ class ScalablePublisher:
         lanes, router = self._lanes, self._router
         assert lanes.layout is not None
         assert router is not None
-        given = -1 if fields is None else fields.sequence
-        sequence = given if given >= 0 else lanes.next_sequence
+        sequence_id = -1 if fields is None else fields.sequence
+        sequence = sequence_id if sequence_id >= 0 else lanes.next_sequence
         size = wire_size(payload, fields)
         alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
         lane = lanes.add(

@@ -118,40 +118,40 @@ class Columns:
         """Split into parts that fit one entry each; a single message fits regardless of its size."""
         if len(self.items) <= messages_max and sum(self.sizes) <= bytes_max:
             return [self]
-        found: list[Columns] = []
+        pieces: list[Columns] = []
         start, room = 0, bytes_max
         for place, size in enumerate(self.sizes):
             room -= size
             if place > start and (room < 0 or place - start >= messages_max):
-                found.append(self._piece(start, place))
+                pieces.append(self._piece(start, place))
                 start, room = place, bytes_max - size
-        found.append(self._piece(start, len(self.items)))
-        return found
+        pieces.append(self._piece(start, len(self.items)))
+        return pieces
 
     def _piece(self, start: int, stop: int) -> Columns:
-        made = Columns(self.bucket, self.offset)
-        made.items = self.items[start:stop]
-        made.fields = self.fields[start:stop]
-        made.dones = self.dones[start:stop]
-        made.routes = self.routes[start:stop]
-        made.sequences = self.sequences[start:stop]
-        made.came = made.sequences if self.came is self.sequences else self.came[start:stop]
-        made.sizes = self.sizes[start:stop]
-        made.deadlines = self.deadlines[start:stop]
-        return made
+        piece = Columns(self.bucket, self.offset)
+        piece.items = self.items[start:stop]
+        piece.fields = self.fields[start:stop]
+        piece.dones = self.dones[start:stop]
+        piece.routes = self.routes[start:stop]
+        piece.sequences = self.sequences[start:stop]
+        piece.came = piece.sequences if self.came is self.sequences else self.came[start:stop]
+        piece.sizes = self.sizes[start:stop]
+        piece.deadlines = self.deadlines[start:stop]
+        return piece
 
     def singles(self) -> list[QueuedMessage]:
         """Its messages as objects."""
-        offset, found = self.offset, []
+        offset, messages = self.offset, []
         for place, item in enumerate(self.items):
             sequence = self.sequences[place]
-            one = QueuedMessage(
+            message = QueuedMessage(
                 item, self.routes[place], sequence - offset, sequence, self.sizes[place], self.deadlines[place]
             )
-            one.fields, one.done, one.fate = self.fields[place], self.dones[place], self.fate
-            one.turn = self.came[place] - offset
-            found.append(one)
-        return found
+            message.fields, message.done, message.fate = self.fields[place], self.dones[place], self.fate
+            message.turn = self.came[place] - offset
+            messages.append(message)
+        return messages
 
 
 def renumber(groups: Sequence[Columns]) -> None:

@@ -232,8 +232,8 @@ class SegmentQueue:
         if self.open and self.offset != offset:
             self._put_in_order()
         self.offset = offset
-        made = self.open[bucket] = Columns(bucket, offset)
-        return made
+        columns = self.open[bucket] = Columns(bucket, offset)
+        return columns
 
     def next_entry(self, cut: BatchLimits) -> QueuedEntry | None:
         while self._unwritten:

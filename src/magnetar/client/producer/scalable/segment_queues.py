@@ -245,9 +245,9 @@ class SegmentQueues:
     def _bind(self, sheaf: PrebuiltBatch, place: int, deadline: float) -> SegmentQueue:
         lane = self._lane_of(sheaf.route)
         bound = QueuedBatch(sheaf, place, deadline)
-        for one in [bound] if sheaf.count > 1 else bound.apart():
-            lane.queue.append(one)
-            self.bytes += one.size
+        for message in [bound] if sheaf.count > 1 else bound.apart():
+            lane.queue.append(message)
+            self.bytes += message.size
         self.messages += sheaf.count
         return lane
 
@@ -468,9 +468,9 @@ class SegmentQueues:
         for message in queue:
             if isinstance(message, QueuedBatch):
                 self.bytes -= message.size
-                for one in message.apart():
-                    self.bytes += one.size
-                    yield one
+                for part in message.apart():
+                    self.bytes += part.size
+                    yield part
             else:
                 yield message
 

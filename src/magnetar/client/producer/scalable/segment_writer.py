@@ -182,19 +182,19 @@ class SegmentWriter:
         else:
             disown(connection, self.id)  # lost, moved or closed during the request
 
-    def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
+    def _opened(self, connection: Connection, success: pb.CommandProducerSuccess) -> None:
         self.stamp = Stamp(
             self.id,
-            told.producer_name.encode(),
-            told.schema_version or None,
+            success.producer_name.encode(),
+            success.schema_version or None,
             self._opening.compression,
             connection.max_message_size,
         )
-        if told.HasField("topic_epoch"):
-            self._port.topic_epoch = max(told.topic_epoch, self._port.topic_epoch or 0)
+        if success.HasField("topic_epoch"):
+            self._port.topic_epoch = max(success.topic_epoch, self._port.topic_epoch or 0)
         self.attaches += 1
         self.connection = connection
-        self._port.opened(self.segment, told.last_sequence_id)
+        self._port.opened(self.segment, success.last_sequence_id)
 
     # Closing
 

@@ -43,7 +43,7 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         start: StartAt,
         schema: Schema[T],
@@ -51,14 +51,14 @@ class CheckpointConsumer(ConsumerBase[T], Generic[T]):
         grouped: bool = False,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        super().__init__(lookup, asked, "checkpoint", log=log, facts={"topic": topic}, watches=True, closed=closed)
-        asked = self.asked
+        super().__init__(lookup, config, "checkpoint", log=log, facts={"topic": topic}, watches=True, closed=closed)
+        config = self.asked
         self.topic = topic
         self._begin_at = said(start)
         self._shared = self._context(schema)
         losses = LossReporter(topic, self.counters, on_gap)
         kind: type[SingleReader] | type[GroupMember] = GroupMember if grouped else SingleReader
-        self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
+        self._reading = kind(lookup, topic, config, make=self._parts, losses=losses, ended=self._end)
 
     # Checkpoints
 

@@ -45,18 +45,18 @@ class GroupMember:
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         make: Callable[[GroupMember], SegmentReaders],
         losses: LossReporter,
         ended: Callable[[MagnetarError], None],
     ) -> None:
-        self.group: str | None = asked.subscription
+        self.group: str | None = config.subscription
         self.parts: SegmentReaders | None = None
         self.closed = False
         self._lookup = lookup
         self._topic = topic
-        self._asked = asked
+        self._asked = config
         self._make = make
         self._losses = losses
         self._ended = ended
@@ -64,7 +64,7 @@ class GroupMember:
         self._registration = Registration(
             lookup,
             topic,
-            replace(asked, initial_position=InitialPosition.EARLIEST),
+            replace(config, initial_position=InitialPosition.EARLIEST),
             assigned=self._assigned,
             ended=self.failed,
             kind=pb.CHECKPOINT,
@@ -80,7 +80,7 @@ class GroupMember:
         self._renew_s = GROUP_ALIVE_S_MAX
         self._told: list[Assigned] = []  # assignments not passed on yet
         self._turn = asyncio.Lock()  # one hold request at a time: an older one must not overwrite later places
-        self._owner = Owner(f"member of {asked.subscription}", self._crashed)
+        self._owner = Owner(f"member of {config.subscription}", self._crashed)
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
         """An existing group continues at its position; `checkpoint` is the start of a new one, whose readers report
@@ -95,9 +95,9 @@ class GroupMember:
         if checkpoint.kind is Kind.EARLIEST:
             self._earliest = {one.id for one in layout.segments}
         await resolve(frontier, self._lookup, self._asked, since_ms)
-        found = await self._hold(frontier.places, begins=True)
-        if found.expired or checkpoint.kind is Kind.PLACES:  # the broker kept no messages until now
-            self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
+        answer = await self._hold(frontier.places, begins=True)
+        if answer.expired or checkpoint.kind is Kind.PLACES:  # the broker kept no messages until now
+            self._tell(Loss(id, self._group.get(id, START)) for id in answer.lost)
         self.parts = self._make(self)
         self.parts.shown(self._layout)
         await self._registration.start(self._lookup.timeout_s)
@@ -123,13 +123,13 @@ class GroupMember:
     async def checkpoint(self) -> Checkpoint:
         """Submit the messages that this member has received; returns the position of the whole group."""
         done = self._sealed()
-        said = {**self._mine, **dict.fromkeys(done, DONE)}
-        found = await self._hold(said)
-        if found.expired:  # the hold had expired for a while, so messages may be deleted
-            self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
+        positions = {**self._mine, **dict.fromkeys(done, DONE)}
+        answer = await self._hold(positions)
+        if answer.expired:  # the hold had expired for a while, so messages may be deleted
+            self._tell(Loss(id, self._group.get(id, START)) for id in answer.lost)
         self._left(done)
         for segment in sorted(self._revoked):
-            if self._mine.get(segment) == said.get(segment):
+            if self._mine.get(segment) == positions.get(segment):
                 self._settled(segment)
         self._finish()  # segments that ended during the request
         layout = self._layout
@@ -204,8 +204,8 @@ class GroupMember:
 
     def _is_said(self, segment: SegmentId) -> bool:
         """Whether the group's hold includes every message received of the segment."""
-        said = max(self._group.get(segment, START), self._floors.get(segment, START))
-        return self._mine.get(segment, START) <= said
+        reported = max(self._group.get(segment, START), self._floors.get(segment, START))
+        return self._mine.get(segment, START) <= reported
 
     def _finish(self) -> None:
         """Finish segments whose end arrived after the checkpoint that covers all their messages."""
@@ -246,17 +246,17 @@ class GroupMember:
         self._floors.pop(segment, None)
         self._over.discard(segment)
 
-    def _assigned(self, told: Assigned) -> None:
+    def _assigned(self, assigned: Assigned) -> None:
         """Before a segment is opened, the position of its previous reader must be known. Every assignment is passed on
         in order of arrival; `stream/assignment` decides which one is valid."""
-        self._told.append(told)
+        self._told.append(assigned)
         if len(self._told) == 1 and not self.closed:
             self._lookup.pool.runtime.spawn(self._owner, self._take_up())
 
     async def _take_up(self) -> None:
         wait_s = CLIENT_BACKOFF_S_MIN
         while self._told and not self.closed:
-            known = list(self._told)
+            assignments = list(self._told)
             try:
                 await self._hold({})
             except SubscriptionNotFound as error:
@@ -269,10 +269,10 @@ class GroupMember:
                 continue
             for segment in [id for id in self._mine if self.parts is None or id not in self.parts.parts]:
                 del self._mine[segment]  # another member may have read it in between
-            for told in known:
+            for assigned in assignments:
                 if self.parts is not None:
-                    self.parts.handle(told)
-            del self._told[: len(known)]
+                    self.parts.handle(assigned)
+            del self._told[: len(assignments)]
 
     async def _stay(self) -> None:
         """Renew the hold of an active group, also if no member takes a checkpoint for a long time."""
@@ -295,7 +295,7 @@ class GroupMember:
         return True
 
     async def _hold(self, places: dict[SegmentId, SegmentPosition], *, begins: bool = False) -> Hold:
-        asked = HoldRequest(
+        request = HoldRequest(
             self._topic,
             self._asked.subscription,
             {id: next_of(place) for id, place in places.items()} or None,
@@ -308,11 +308,11 @@ class GroupMember:
         async with self._turn:
             if self.closed:
                 raise Closed("the consumer is closed", topic=self._topic)
-            found = await hold(self._lookup, asked, self._lookup.timeout_s)
-            self._renew_s = renewed_after_s(found.until_ms - self._lookup.pool.runtime.wall())
-            everywhere = stands(self._layout, {id: at for id, at in found.places.items() if id in self._layout})
-            self._group = {id: replace(last_of(at), around=found.around.get(id)) for id, at in everywhere.items()}
-            return found
+            answer = await hold(self._lookup, request, self._lookup.timeout_s)
+            self._renew_s = renewed_after_s(answer.until_ms - self._lookup.pool.runtime.wall())
+            everywhere = stands(self._layout, {id: at for id, at in answer.places.items() if id in self._layout})
+            self._group = {id: replace(last_of(at), around=answer.around.get(id)) for id, at in everywhere.items()}
+            return answer
 
     def _tell(self, losses: Iterable[Loss], hold: str | None = None) -> None:
         """Report each loss once, found by the creation of the hold or by the reader of the segment."""

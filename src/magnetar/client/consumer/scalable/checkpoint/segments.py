@@ -86,12 +86,12 @@ class SegmentReaders(SegmentConsumers):
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         reading: ReaderProtocol,
     ) -> None:
         super().__init__(context, f"checkpoint reader of {topic}")
         self._topic = topic
-        self._asked = asked
+        self._asked = config
         self._reading = reading
         self._follow = AssignmentState()
         self._layout: Layout | None = None
@@ -128,8 +128,12 @@ class SegmentReaders(SegmentConsumers):
             return
         self._apply(self._follow.handle(event, self._runtime.monotonic()))
         coming = (State.WAITING, State.OPENING)
-        told = self._follow.epoch is not None  # an assignment has arrived
-        if told and not self._begun.done() and all(one.state not in coming for one in self._follow.segments.values()):
+        assigned = self._follow.epoch is not None  # an assignment has arrived
+        if (
+            assigned
+            and not self._begun.done()
+            and all(one.state not in coming for one in self._follow.segments.values())
+        ):
             self._begun.set_result(None)
         self._rearm()
 
@@ -191,19 +195,19 @@ class SegmentReaders(SegmentConsumers):
         command.getLastMessageId.consumer_id = part.id
         command.getLastMessageId.request_id = connection.next_request_id()
         reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self._lookup.timeout_s)
-        told = reply.getLastMessageIdResponse
+        response = reply.getLastMessageIdResponse
         if part.start is None:
             return
         place = replace(place_of(part.start.id), around=part.start.around)
-        if told.HasField("deleted_to"):
-            floor = place_of(from_data(told.deleted_to))
+        if response.HasField("deleted_to"):
+            floor = place_of(from_data(response.deleted_to))
             self._reading.trimmed(segment, place, floor)
             if part.start.id == MessageId.EARLIEST:
                 part.start = StartPosition(message_id(floor))
             else:
                 part.start = replace(part.start, around=place.without(floor).around)
-        elif told.HasField("consumer_mark_delete_position"):
-            mark = place_of(from_data(told.consumer_mark_delete_position))
+        elif response.HasField("consumer_mark_delete_position"):
+            mark = place_of(from_data(response.consumer_mark_delete_position))
             if _of_another_life(place, mark):
                 self._reading.trimmed(segment, place, max(mark, SegmentPosition(place.ledger, place.entry + 1)))
 
@@ -277,8 +281,8 @@ class SegmentReaders(SegmentConsumers):
 
     def _silent(self) -> list[SegmentId]:
         """Sealed segments at brokers that may not report the end to a late reader. Magnetar brokers do."""
-        found = [id for id in sorted(self.parts) if self._sealed(id)]
-        return [id for id in found if (at := self.parts[id].connection) and not at.features.magnetar_extensions]
+        sealed = [id for id in sorted(self.parts) if self._sealed(id)]
+        return [id for id in sealed if (at := self.parts[id].connection) and not at.features.magnetar_extensions]
 
     async def _ask_for_end(self, segment: SegmentId, part: TopicConsumer) -> None:
         try:

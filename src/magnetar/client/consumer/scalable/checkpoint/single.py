@@ -62,7 +62,7 @@ class SingleReader:
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         make: Callable[[SingleReader], SegmentReaders],
         losses: LossReporter,
@@ -75,7 +75,7 @@ class SingleReader:
         self._lookup = lookup
         self._runtime = lookup.pool.runtime
         self._topic = topic
-        self._asked = asked
+        self._asked = config
         self._make = make
         self._losses = losses
         self._ended = ended
@@ -238,11 +238,11 @@ def _advice(hold: str) -> str:
     return f"Pass on_gap to continue after the gap, or {elsewhere}."
 
 
-async def resolve(frontier: Frontier, lookup: Lookup, asked: ConsumerConfig, since_ms: int | None) -> None:
+async def resolve(frontier: Frontier, lookup: Lookup, config: ConsumerConfig, since_ms: int | None) -> None:
     """Request the unknown parts of the start position."""
     if since_ms is not None:
         frontier.unknown()
     parent = topic_name(frontier.topic).scalable
     topics = {id: str(frontier.layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
-    for id, place in (await places(lookup, asked, topics, since_ms)).items():
+    for id, place in (await places(lookup, config, topics, since_ms)).items():
         frontier.resolved(id, place)

@@ -56,34 +56,34 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
 
 
 async def places(
-    lookup: Lookup, asked: ConsumerConfig, topics: Mapping[SegmentId, str], since_ms: int | None
+    lookup: Lookup, config: ConsumerConfig, topics: Mapping[SegmentId, str], since_ms: int | None
 ) -> dict[SegmentId, SegmentPosition]:
     """The last message of each segment now, or the last one before a time."""
     room = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
 
     async def one(segment: SegmentId, topic: str) -> tuple[SegmentId, SegmentPosition]:
         async with room:
-            return segment, await _place(lookup, asked, segment, topic, since_ms)
+            return segment, await _place(lookup, config, segment, topic, since_ms)
 
-    found = await asyncio.gather(*(one(id, topic) for id, topic in topics.items()), return_exceptions=True)
-    for answer in found:
+    results = await asyncio.gather(*(one(id, topic) for id, topic in topics.items()), return_exceptions=True)
+    for answer in results:
         if isinstance(answer, BaseException):  # after all are done, so that no task is left
             raise answer
-    return dict(answer for answer in found if not isinstance(answer, BaseException))
+    return dict(answer for answer in results if not isinstance(answer, BaseException))
 
 
 async def _place(
-    lookup: Lookup, asked: ConsumerConfig, segment: SegmentId, topic: str, since_ms: int | None
+    lookup: Lookup, config: ConsumerConfig, segment: SegmentId, topic: str, since_ms: int | None
 ) -> SegmentPosition:
-    inbox = ReceiveQueue(asked.queue_bytes)
+    inbox = ReceiveQueue(config.queue_bytes)
     runtime = lookup.pool.runtime
     part = TopicConsumer(
         ConsumerContext(lookup, inbox, ReceiveWaiters(inbox), Counters(), BYTES, consumer=None),
         topic,
         replace(
-            asked,
-            subscription=f"{asked.subscription}-{asked.name}-asks",
-            name=f"{asked.name}-seg-{segment}",
+            config,
+            subscription=f"{config.subscription}-{config.name}-asks",
+            name=f"{config.name}-seg-{segment}",
             start=MessageId.LATEST if since_ms is None else MessageId.EARLIEST,
             paused=True,
         ),

@@ -41,13 +41,13 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
         self,
         lookup: Lookup,
         namespace: Namespace,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         closed: Callable[[Any], None] | None = None,
     ) -> None:
         self.namespace = namespace
-        super().__init__(lookup, namespace.name, asked, schema=schema, closed=closed)
+        super().__init__(lookup, namespace.name, config, schema=schema, closed=closed)
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
@@ -79,11 +79,11 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
 
     def _make(self, topic: str, newer: bool, failed: Failed) -> StreamTopic:
         def ended(error: MagnetarError) -> None:
-            made.hurry()  # the topic was deleted: no broker waits for a close
+            strand.hurry()  # the topic was deleted: no broker waits for a close
             failed(error)
 
-        made = self._strand(topic, _asked(self.asked, topic, newer), ended, create=False)
-        return made
+        strand = self._strand(topic, _asked(self.asked, topic, newer), ended, create=False)
+        return strand
 
 
 class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
@@ -95,14 +95,14 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
         self,
         lookup: Lookup,
         namespace: Namespace,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         make_outbox: MakeOutbox,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
         self.namespace = namespace
-        super().__init__(lookup, namespace.name, asked, schema=schema, make_outbox=make_outbox, closed=closed)
+        super().__init__(lookup, namespace.name, config, schema=schema, make_outbox=make_outbox, closed=closed)
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
@@ -121,13 +121,13 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
         check_of(id, (), namespace=self.namespace.name)
 
     def _prepare(self) -> None:
-        asked = self.asked
+        config = self.asked
         self._following: NamespaceFollower[QueueTopic] = NamespaceFollower(
             self._lookup,
             self.namespace,
             make=self._make,
             topics=self._limbs,
-            left_out=lambda topic: left_out(asked, topic),
+            left_out=lambda topic: left_out(config, topic),
         )
 
     async def _begin(self, timeout_s: float) -> None:
@@ -147,29 +147,29 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
 
 
 def stream_of(
-    lookup: Lookup, topic: str | Namespace, asked: ConsumerConfig, *, schema: Schema[T], closed: Callable[[Any], None]
+    lookup: Lookup, topic: str | Namespace, config: ConsumerConfig, *, schema: Schema[T], closed: Callable[[Any], None]
 ) -> StreamConsumer[T]:
     """A stream consumer of one topic, or of all topics of a namespace."""
     if isinstance(topic, Namespace):
-        return NamespaceStreamConsumer(lookup, topic, asked, schema=schema, closed=closed)
-    return StreamConsumer(lookup, str(topic_name(topic)), asked, schema=schema, closed=closed)
+        return NamespaceStreamConsumer(lookup, topic, config, schema=schema, closed=closed)
+    return StreamConsumer(lookup, str(topic_name(topic)), config, schema=schema, closed=closed)
 
 
 def queue_of(
     lookup: Lookup,
     topic: str | Namespace,
-    asked: ConsumerConfig,
+    config: ConsumerConfig,
     *,
     schema: Schema[T],
     make_outbox: MakeOutbox,
     closed: Callable[[Any], None],
 ) -> QueueConsumer[T]:
     if isinstance(topic, Namespace):
-        return NamespaceQueueConsumer(lookup, topic, asked, schema=schema, make_outbox=make_outbox, closed=closed)
-    return QueueConsumer(lookup, str(topic_name(topic)), asked, schema=schema, make_outbox=make_outbox, closed=closed)
+        return NamespaceQueueConsumer(lookup, topic, config, schema=schema, make_outbox=make_outbox, closed=closed)
+    return QueueConsumer(lookup, str(topic_name(topic)), config, schema=schema, make_outbox=make_outbox, closed=closed)
 
 
-def _asked(asked: ConsumerConfig, topic: str, newer: bool) -> ConsumerConfig:
+def _asked(config: ConsumerConfig, topic: str, newer: bool) -> ConsumerConfig:
     """The configuration for one topic; named as Pulsar's V5 client names it."""
-    position = InitialPosition.EARLIEST if newer else asked.initial_position
-    return replace(asked, name=f"{asked.name}-{topic_name(topic).local_name}", initial_position=position)
+    position = InitialPosition.EARLIEST if newer else config.initial_position
+    return replace(config, name=f"{config.name}-{topic_name(topic).local_name}", initial_position=position)

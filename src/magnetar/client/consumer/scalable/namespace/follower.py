@@ -46,9 +46,11 @@ class Namespace:
     def __post_init__(self) -> None:
         check_text(self.name, "the name of a namespace")
         namespace_name(self.name)
-        wanted: object = self.properties
-        if not isinstance(wanted, Mapping) or not all(isinstance(one, str) for pair in wanted.items() for one in pair):
-            raise Misuse("properties of topics must map text to text", properties=wanted)
+        properties: object = self.properties
+        if not isinstance(properties, Mapping) or not all(
+            isinstance(one, str) for pair in properties.items() for one in pair
+        ):
+            raise Misuse("properties of topics must map text to text", properties=properties)
 
     def __str__(self) -> str:
         return self.name
@@ -137,9 +139,9 @@ class NamespaceFollower(Generic[O]):
         for effect in effects:
             match effect:
                 case OpenTopic(topic=topic, newer=newer):
-                    made = self._make(topic, newer, self._failing(topic))
-                    self.topics[topic] = made
-                    self._runtime.spawn(self._owner, self._start(topic, made))
+                    handle = self._make(topic, newer, self._failing(topic))
+                    self.topics[topic] = handle
+                    self._runtime.spawn(self._owner, self._start(topic, handle))
                 case CloseTopic(topic=topic):
                     self._runtime.spawn(self._owner, self._close(topic))
 
@@ -150,22 +152,22 @@ class NamespaceFollower(Generic[O]):
 
         return failed
 
-    async def _start(self, topic: str, made: O) -> None:
+    async def _start(self, topic: str, handle: O) -> None:
         try:
-            await made.start(self._lookup.timeout_s)
+            await handle.start(self._lookup.timeout_s)
         except MagnetarError as error:
-            if self.topics.get(topic) is made:
+            if self.topics.get(topic) is handle:
                 log.warning("topic_open_failed", topic=topic, why=error)
                 self._handle(TopicFailed(topic, error))
             return
-        if self.topics.get(topic) is made:
+        if self.topics.get(topic) is handle:
             self._handle(TopicOpened(topic))
 
     async def _close(self, topic: str) -> None:
-        made = self.topics.get(topic)
-        if made is not None:
-            await made.close()
-            if self.topics.get(topic) is made:
+        handle = self.topics.get(topic)
+        if handle is not None:
+            await handle.close()
+            if self.topics.get(topic) is handle:
                 del self.topics[topic]
         self._handle(TopicClosed(topic))
 

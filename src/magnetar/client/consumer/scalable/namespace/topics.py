@@ -102,8 +102,8 @@ class TopicSet:
     @property
     def failing(self) -> dict[str, MagnetarError]:
         """Topics of the namespace that are not open, and their errors."""
-        found = sorted(self.topics.items())
-        return {topic: held.error for topic, held in found if held.wanted and held.error is not None}
+        topics = sorted(self.topics.items())
+        return {topic: held.error for topic, held in topics if held.wanted and held.error is not None}
 
     @property
     def due(self) -> float | None:

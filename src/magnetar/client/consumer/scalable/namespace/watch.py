@@ -84,19 +84,19 @@ class NamespaceWatch:
 
     # Updates from the broker
 
-    def _told(self, connection: Connection, first: First, said: pb.CommandWatchScalableTopicsUpdate) -> None:
+    def _told(self, connection: Connection, first: First, update: pb.CommandWatchScalableTopicsUpdate) -> None:
         if self._over:
             return
-        if said.HasField("error"):
+        if update.HasField("error"):
             self._session.over(connection)
-            self._session.failed(first, error_of(said.error, said.message, namespace=self._namespace))
+            self._session.failed(first, error_of(update.error, update.message, namespace=self._namespace))
             return
-        if said.HasField("snapshot"):
-            now = set(said.snapshot.topics)
+        if update.HasField("snapshot"):
+            now = set(update.snapshot.topics)
             self._change(self.known - now, now - self.known)
         else:
-            gone = self.known.intersection(said.diff.removed)
-            self._change(gone, set(said.diff.added) - (self.known - gone))
+            gone = self.known.intersection(update.diff.removed)
+            self._change(gone, set(update.diff.added) - (self.known - gone))
         if not first.done():
             first.set_result(None)
 

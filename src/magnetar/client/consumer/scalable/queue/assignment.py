@@ -147,17 +147,17 @@ class QueueAssignment:
         self._layout = layout
         self.done = {segment for segment in self.done if segment in layout}
         gone = [segment for segment in sorted(self.segments) if segment not in layout]
-        for one in layout.segments:
-            if one.id not in self.done and one.id not in self.segments:
-                self.segments[one.id] = _Held()
+        for listed in layout.segments:
+            if listed.id not in self.done and listed.id not in self.segments:
+                self.segments[listed.id] = _Held()
         return [effect for segment in gone for effect in self._leave(segment)]
 
     def _moved(self) -> list[Effect]:
         """Reopen every listed segment; a drained one reports that again immediately."""
         self.done.clear()
-        for one in self._layout.segments if self._layout is not None else ():
-            if one.id not in self.segments:
-                self.segments[one.id] = _Held()
+        for segment in self._layout.segments if self._layout is not None else ():
+            if segment.id not in self.segments:
+                self.segments[segment.id] = _Held()
         return []
 
     def _leave(self, segment: SegmentId) -> list[Effect]:

@@ -42,21 +42,21 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         make_outbox: MakeOutbox,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        facts = {"subscription": asked.subscription}
-        super().__init__(lookup, asked, "queue", log=log, facts=facts, watches=asked.watches, closed=closed)
-        asked = self.asked
+        facts = {"subscription": config.subscription}
+        super().__init__(lookup, config, "queue", log=log, facts=facts, watches=config.watches, closed=closed)
+        config = self.asked
         self.topic = topic
         self._undertaker: DeadLetterPublisher | None = None
-        if asked.buries:
-            self._undertaker = DeadLetterPublisher(asked, self._runtime, make_outbox, self.counters)
+        if config.buries:
+            self._undertaker = DeadLetterPublisher(config, self._runtime, make_outbox, self.counters)
         self._shared = self._context(schema, self._undertaker)
-        self._paused = asked.paused
+        self._paused = config.paused
         self._limbs: dict[str, QueueTopic] = {}
         self._prepare()
 
@@ -195,7 +195,7 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
     def _limb(
         self,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         ended: Callable[[MagnetarError], None],
         *,
         open_elsewhere: Callable[[], int] = lambda: 0,
@@ -204,7 +204,7 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
         return QueueTopic(
             self._shared,
             topic,
-            replace(asked, paused=self._paused),
+            replace(config, paused=self._paused),
             ended=ended,
             open_elsewhere=open_elsewhere,
             create=create,
@@ -230,10 +230,10 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
             if message.segment < 0:
                 raise Misuse("the id does not name its segment: use the message itself", id=str(message))
             self._check_of(message)
-        for one in self._limbs.values():
-            found = one.part(*_place(message))
-            if found is not None:
-                return found
+        for topic in self._limbs.values():
+            consumer = topic.part(*_place(message))
+            if consumer is not None:
+                return consumer
         return None
 
     # Internal
@@ -251,8 +251,8 @@ class QueueConsumer(ConsumerBase[T], Generic[T]):
 
     def _pause(self, paused: bool) -> None:
         self._paused = paused
-        for one in self._limbs.values():
-            one.pause(paused)
+        for topic in self._limbs.values():
+            topic.pause(paused)
 
     def _comes_again(self, message: Message[Any] | MessageId) -> bool:
         """Whether its segment is not drained: it was refused and will be attached again."""

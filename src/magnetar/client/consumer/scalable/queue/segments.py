@@ -45,20 +45,20 @@ class QueueSegments(SegmentConsumers):
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         ended: Callable[[MagnetarError], None],
         open_elsewhere: Callable[[], int] = lambda: 0,
         create: bool = True,
         home: str = "",
     ) -> None:
-        super().__init__(context, f"queue {asked.subscription} of {topic}")
+        super().__init__(context, f"queue {config.subscription} of {topic}")
         self.topic = topic
         self._home = home or topic
-        self._asked = asked
+        self._asked = config
         self._ended = ended
         self._open_elsewhere = open_elsewhere
-        self._paused = asked.paused
+        self._paused = config.paused
         self._spread = QueueAssignment()
         self._layout: Layout | None = None
         self._seeks = -1
@@ -138,17 +138,17 @@ class QueueSegments(SegmentConsumers):
     # Segments
 
     def _open(self, segment: SegmentId, inherits: bool) -> None:
-        asked = self._asked
+        config = self._asked
         part = TopicConsumer(
             self._context,
             self._name(segment),
             replace(
-                asked,
-                name=f"{asked.name}-seg-{segment}",
-                initial_position=InitialPosition.EARLIEST if inherits else asked.initial_position,
+                config,
+                name=f"{config.name}-seg-{segment}",
+                initial_position=InitialPosition.EARLIEST if inherits else config.initial_position,
                 paused=self._paused,
             ),
-            queue_messages=asked.queue_of(len(self._spread.segments) + self._open_elsewhere()),
+            queue_messages=config.queue_of(len(self._spread.segments) + self._open_elsewhere()),
             callbacks=self._callbacks(segment, lambda part: self.handle(SegmentEnded(segment))),
             segment=ScalableSegment(segment, self.topic, self._home),
             creates=not inherits,

@@ -29,7 +29,7 @@ class QueueTopic:
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         ended: Callable[[MagnetarError], None],
         open_elsewhere: Callable[[], int] = lambda: 0,
@@ -37,12 +37,12 @@ class QueueTopic:
     ) -> None:
         self.topic = topic
         self.branches: list[QueueSegments] = []
-        topics = [(topic, asked, create)]
-        if asked.retry:  # all deferred messages are for this subscription, from the first message
-            again = str(topic_name(retry_topic(asked, topic)))
-            topics.append((again, replace(asked, initial_position=InitialPosition.EARLIEST), True))
+        topics = [(topic, config, create)]
+        if config.retry:  # all deferred messages are for this subscription, from the first message
+            again = str(topic_name(retry_topic(config, topic)))
+            topics.append((again, replace(config, initial_position=InitialPosition.EARLIEST), True))
         for name, wanted, makes in topics:
-            made = QueueSegments(
+            segments = QueueSegments(
                 context,
                 name,
                 wanted,
@@ -51,12 +51,12 @@ class QueueTopic:
                 create=makes,
                 home=topic,
             )
-            self.branches.append(made)
+            self.branches.append(segments)
 
     async def start(self, timeout_s: float) -> None:
         """Wait until every segment is attached."""
-        for one in self.branches:
-            await one.start(timeout_s)
+        for segments in self.branches:
+            await segments.start(timeout_s)
 
     async def close(self) -> None:
         """Send the waiting acknowledgements and close every segment."""
@@ -67,8 +67,8 @@ class QueueTopic:
         await self.branches[0].seek(to)
 
     def pause(self, paused: bool) -> None:
-        for one in self.branches:
-            one.pause(paused)
+        for segments in self.branches:
+            segments.pause(paused)
 
     @property
     def segments(self) -> list[SegmentId]:
@@ -81,10 +81,10 @@ class QueueTopic:
 
     def part(self, segment: SegmentId, topic: str) -> TopicConsumer | None:
         """The consumer of a segment now. `topic`: the segment's topic, or the topic it belongs to; "": any topic."""
-        for one in self.branches:
-            found = one.parts.get(segment)
-            if found is not None and not found.closed and topic in ("", found.topic, one.topic):
-                return found
+        for segments in self.branches:
+            part = segments.parts.get(segment)
+            if part is not None and not part.closed and topic in ("", part.topic, segments.topic):
+                return part
         return None
 
     def comes_again(self, segment: SegmentId, topic: str) -> bool:

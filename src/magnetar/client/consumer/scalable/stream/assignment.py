@@ -198,15 +198,15 @@ class AssignmentState:
             case SegmentClosed(segment=segment):
                 return self._closed(segment, now)
 
-    def _assign(self, told: Assigned, now: float) -> list[Effect]:
-        if self._older(told):
+    def _assign(self, assigned: Assigned, now: float) -> list[Effect]:
+        if self._older(assigned):
             return []
-        if (told.epoch, told.generation) != (self.epoch, self.generation):
+        if (assigned.epoch, assigned.generation) != (self.epoch, self.generation):
             self._done.clear()  # a segment that is granted again is read again: after a seek it has messages
             for held in self.segments.values():
                 held.ended = False
-        self.epoch, self.generation, self._ordered = told.epoch, told.generation, told.ordered
-        grants = {grant.segment: grant for grant in told.grants}
+        self.epoch, self.generation, self._ordered = assigned.epoch, assigned.generation, assigned.ordered
+        grants = {grant.segment: grant for grant in assigned.grants}
         effects: list[Effect] = []
         for segment in sorted(self.segments):
             if self.segments[segment].grant != grants.get(segment):
@@ -215,13 +215,13 @@ class AssignmentState:
             self._grant(grants[segment])
         return effects + self._open(now)
 
-    def _older(self, told: Assigned) -> bool:
+    def _older(self, assigned: Assigned) -> bool:
         """The controller's generation orders all its assignments. Without it the epoch does, and of equal epochs the
         later one is valid.
         """
-        if told.generation is not None and self.generation is not None:
-            return told.generation < self.generation
-        return self.epoch is not None and told.epoch < self.epoch
+        if assigned.generation is not None and self.generation is not None:
+            return assigned.generation < self.generation
+        return self.epoch is not None and assigned.epoch < self.epoch
 
     def _grant(self, grant: SegmentGrant) -> None:
         held = self.segments.get(grant.segment)

@@ -47,13 +47,13 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         schema: Schema[T],
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        facts = {"subscription": asked.subscription}
-        super().__init__(lookup, asked, "stream", log=log, facts=facts, watches=True, closed=closed)
+        facts = {"subscription": config.subscription}
+        super().__init__(lookup, config, "stream", log=log, facts=facts, watches=True, closed=closed)
         self.topic = topic
         self._strands: dict[str, StreamTopic] = {}
         self._shared = self._context(schema)
@@ -86,20 +86,22 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         if isinstance(message, Message):
             if getattr(message._delivery.source.consumer, "whole", None) is not self:
                 raise Misuse("the message was received by another consumer: acknowledge it there", topic=message.topic)
-            acks = [(one, one.positions.acknowledged(message._stamp)) for one in self._strands.values()]
+            acks = [(strand, strand.positions.acknowledged(message._stamp)) for strand in self._strands.values()]
         else:
             check_id(message)
-            known = self._vectors(message)
-            acks = [(one, one.positions.covered(known.get(one.topic, {}))) for one in self._strands.values()]
+            vectors = self._vectors(message)
+            acks = [
+                (strand, strand.positions.covered(vectors.get(strand.topic, {}))) for strand in self._strands.values()
+            ]
         self.counters.acks += 1
-        parts = [part for one, found in acks for part in one.acknowledge(found)]
+        parts = [part for strand, found in acks for part in strand.acknowledge(found)]
         if confirm:
             await asyncio.gather(*(part.confirm() for part in parts))
         else:
             for part in parts:
                 part.acker.added()
-        for one, _ in acks:
-            one.settle()
+        for strand, _ in acks:
+            strand.settle()
 
     # Positions
 
@@ -173,8 +175,8 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
 
     def _hurry(self) -> None:
         """Before a close because of an error: do not wait for an unreachable controller."""
-        for one in self._strands.values():
-            one.hurry()
+        for strand in self._strands.values():
+            strand.hurry()
 
     # Its topic; a consumer of a namespace overrides these
 
@@ -193,9 +195,9 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
         return {self.topic: vector_of(id, self.topic)}
 
     def _strand(
-        self, topic: str, asked: ConsumerConfig, ended: Callable[[MagnetarError], None], *, create: bool = True
+        self, topic: str, config: ConsumerConfig, ended: Callable[[MagnetarError], None], *, create: bool = True
     ) -> StreamTopic:
-        return StreamTopic(self._shared, topic, asked, stamps=self._stamps, ended=ended, create=create)
+        return StreamTopic(self._shared, topic, config, stamps=self._stamps, ended=ended, create=create)
 
     # Called by messages
 
@@ -206,14 +208,14 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
     # Internal
 
     def _vector(self, strand: StreamTopic, message: Message[Any]) -> Vector:
-        found = strand.positions.vector(getattr(message, "_stamp", 0))
-        found.setdefault(SegmentId(message._delivery.source.segment), place_of_message(message))
-        return tuple((segment, place.message_id) for segment, place in found.items())
+        vector = strand.positions.vector(getattr(message, "_stamp", 0))
+        vector.setdefault(SegmentId(message._delivery.source.segment), place_of_message(message))
+        return tuple((segment, place.message_id) for segment, place in vector.items())
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
         """Records positions in the step in which messages leave the queue, so no later vector misses them (H-F23). A
         message of a released segment is dropped: the next consumer of the segment receives it (H-R1)."""
-        found = []
+        vectors = []
         for message in messages:
             part = message._delivery.source
             segment = SegmentId(part.segment)
@@ -222,8 +224,8 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
                 log.warning("message_dropped", topic=part.topic, segment=segment, why="its segment was released")
                 continue
             message._stamp = positions.delivered(segment, place_of_message(message))
-            found.append(message)
-        return found
+            vectors.append(message)
+        return vectors
 
     def _end(self, error: MagnetarError) -> None:
         if self.receiver.ended:
@@ -236,9 +238,9 @@ class StreamConsumer(ConsumerBase[T], Generic[T]):
 def vector_of(id: MessageId, topic: str) -> dict[SegmentId, AckPosition]:
     """The positions in a topic's segments that an id contains."""
     vector = dict(id.topics).get(topic, id.vector)
-    found = {SegmentId(segment): place_of_id(position) for segment, position in vector}
+    positions = {SegmentId(segment): place_of_id(position) for segment, position in vector}
     if id.segment >= 0 and (not id.topics or id.topic == topic):
-        found.setdefault(SegmentId(id.segment), place_of_id(id))
-    if not found:
+        positions.setdefault(SegmentId(id.segment), place_of_id(id))
+    if not positions:
         raise Misuse("the id does not name its segment: use the message itself", id=str(id))
-    return found
+    return positions

@@ -77,12 +77,12 @@ class Positions(Generic[Id]):
 
     def vector(self, stamp: int) -> dict[SegmentId, Id]:
         """The highest unacknowledged id of each segment among the messages handed out up to this stamp."""
-        found: dict[SegmentId, Id] = {}
+        vector: dict[SegmentId, Id] = {}
         for segment in sorted(self._out):
             highest = self._out[segment].given.highest(stamp)
             if highest is not None:
-                found[segment] = highest
-        return found
+                vector[segment] = highest
+        return vector
 
     def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
         """Acknowledge everything handed out up to this stamp: returns the cumulative acknowledgement of each affected

@@ -107,11 +107,11 @@ class Registration:
     async def _left(self) -> bool:
         connection = await self._registered()
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UNSUBSCRIBE)
-        asked = command.scalableTopicUnsubscribe
-        asked.request_id = connection.next_request_id()
-        asked.consumer_id = self.id
+        body = command.scalableTopicUnsubscribe
+        body.request_id = connection.next_request_id()
+        body.consumer_id = self.id
         try:
-            await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+            await connection.request(command, body.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
             log.info("unregister_failed", topic=self._topic, why=error)
             return not connection.closed  # a new connection, like its broker, does not know that the consumer left
@@ -130,19 +130,19 @@ class Registration:
         self._listening = connection
         connection.listeners.add(_PUSH, self.id, self._pushed, self._lost)
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)
-        asked = command.scalableTopicSubscribe
-        asked.request_id = connection.next_request_id()
-        asked.topic = self._topic
-        asked.subscription = self._subscription
-        asked.consumer_name = self._name
-        asked.consumer_id = self.id
-        asked.consumer_type = self._kind
+        body = command.scalableTopicSubscribe
+        body.request_id = connection.next_request_id()
+        body.topic = self._topic
+        body.subscription = self._subscription
+        body.consumer_name = self._name
+        body.consumer_id = self.id
+        body.consumer_type = self._kind
         if connection.features.magnetar_extensions and self._kind == pb.STREAM:
-            asked.initial_position = getattr(pb.CommandSubscribe, self._position.value)
+            body.initial_position = getattr(pb.CommandSubscribe, self._position.value)
         if connection.features.magnetar_extensions and self._known:
-            asked.resumes = True
+            body.resumes = True
         try:
-            reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+            reply = await connection.request(command, body.request_id, timeout_s=self._lookup.timeout_s)
         except (MagnetarError, asyncio.CancelledError):
             self._forget()
             raise
@@ -156,24 +156,24 @@ class Registration:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def _pushed(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
-        if said.HasField("error"):
-            self._refused(said)
+    def _pushed(self, update: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        if update.HasField("error"):
+            self._refused(update)
         else:
-            self._told(said.assignment)
+            self._told(update.assignment)
 
-    def _refused(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+    def _refused(self, update: pb.CommandScalableTopicAssignmentUpdate) -> None:
         """Of two consumers with one name the newer one reads (H-F9); a removed subscription has no reader (H-D9). After
         any other end it registers again."""
         self._forget()
-        if said.error == pb.SubscriptionNotFound:
-            self._attached.refused(error_of(said.error, said.message, topic=self._topic))
+        if update.error == pb.SubscriptionNotFound:
+            self._attached.refused(error_of(update.error, update.message, topic=self._topic))
             return
-        self._told(said.assignment)
-        if said.error == pb.ConsumerBusy:
-            self._attached.refused(Superseded(said.message, wire_code=pb.ConsumerBusy))
+        self._told(update.assignment)
+        if update.error == pb.ConsumerBusy:
+            self._attached.refused(Superseded(update.message, wire_code=pb.ConsumerBusy))
         else:
-            self._attached.lost(error_of(said.error, said.message))
+            self._attached.lost(error_of(update.error, update.message))
 
     def _told(self, share: pb.ScalableConsumerAssignment) -> None:
         grants = tuple(

@@ -49,16 +49,16 @@ class StreamSegments(SegmentConsumers):
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
     ) -> None:
-        super().__init__(context, f"share of {asked.subscription}")
+        super().__init__(context, f"share of {config.subscription}")
         self.positions: Positions[AckPosition] = Positions(stamps, apart=lambda place: place.around is not None)
         self.id = context.lookup.pool.next_id()
         self._topic = topic
-        self._asked = asked
+        self._asked = config
         self._ended = ended
         self._follow = AssignmentState()
         self._layout: Layout | None = None
@@ -103,8 +103,8 @@ class StreamSegments(SegmentConsumers):
 
     def _mark(self) -> None:
         """Record the present assignment."""
-        follow, asked = self._follow, self._asked
-        facts = {"subscription": asked.subscription, "consumer": asked.name, "share": self.id}
+        follow, config = self._follow, self._asked
+        facts = {"subscription": config.subscription, "consumer": config.name, "share": self.id}
         self._runtime.mark(
             "share.followed", topic=self._topic, epoch=follow.epoch, generation=follow.generation, **facts
         )
@@ -134,11 +134,13 @@ class StreamSegments(SegmentConsumers):
 
     def _open(self, grant: SegmentGrant) -> None:
         segment = grant.segment
-        asked = replace(self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment))
+        config = replace(
+            self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment)
+        )
         part = TopicConsumer(
             self._context,
             grant.topic,
-            asked if not grant.buckets else by_buckets(asked, grant.buckets),
+            config if not grant.buckets else by_buckets(config, grant.buckets),
             queue_messages=self._asked.queue_messages,
             callbacks=self._callbacks(segment, lambda part: self.handle(SegmentEnded(segment))),
             segment=ScalableSegment(segment, self._topic),
@@ -171,8 +173,8 @@ class StreamSegments(SegmentConsumers):
     @property
     def held_back(self) -> dict[SegmentId, int]:
         """Sealed segments whose children wait, with the number of messages that the application must acknowledge."""
-        found = {segment: self.positions.unacked(segment) for segment in self._follow.held_back()}
-        return {segment: count for segment, count in found.items() if count}
+        unacked = {segment: self.positions.unacked(segment) for segment in self._follow.held_back()}
+        return {segment: count for segment, count in unacked.items() if count}
 
     @contextmanager
     def moving(self) -> Iterator[None]:
@@ -260,7 +262,11 @@ class StreamSegments(SegmentConsumers):
         if layout is None:
             return []
         sealed = [id for id in sorted(self.parts) if id in layout and not layout.segment(id).is_active]
-        return [id for id in sealed if (found := self.parts[id].connection) and not found.features.magnetar_extensions]
+        return [
+            id
+            for id in sealed
+            if (connection := self.parts[id].connection) and not connection.features.magnetar_extensions
+        ]
 
     async def _ask_for_end(self, segment: SegmentId, part: TopicConsumer) -> None:
         """Not every broker reports the end of a segment to a consumer that attaches after the end was reached."""

@@ -35,7 +35,7 @@ class StreamTopic:
         self,
         context: ConsumerContext,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
@@ -44,10 +44,10 @@ class StreamTopic:
         self.topic = topic
         self.whole = context.consumer
         self._lookup = lookup = context.lookup
-        self._subscription = asked.subscription
-        self._share = StreamSegments(replace(context, consumer=self), topic, asked, stamps=stamps, ended=ended)
+        self._subscription = config.subscription
+        self._share = StreamSegments(replace(context, consumer=self), topic, config, stamps=stamps, ended=ended)
         self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=ended, create=create)
-        self._registration = Registration(lookup, topic, asked, assigned=self._share.handle, ended=ended)
+        self._registration = Registration(lookup, topic, config, assigned=self._share.handle, ended=ended)
 
     @property
     def positions(self) -> Positions[AckPosition]:
@@ -108,8 +108,8 @@ class StreamTopic:
 
     def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
         """Called by messages; their consumer knows the other handed-out messages."""
-        found: MessageId = self.whole._stream_id(message, plain)
-        return found
+        id: MessageId = self.whole._stream_id(message, plain)
+        return id
 
     def _shown(self, seen: LayoutView) -> None:
         self._share.shown(seen.layout)

@@ -66,13 +66,13 @@ class Outstanding(Generic[Id]):
     def take_until(self, stamp: int) -> list[Id]:
         """Remove and return everything up to this stamp."""
         end = bisect_right(self._stamps, stamp, self._head)
-        found = self._ids[self._head : end]
+        ids = self._ids[self._head : end]
         self._head = end
         if self._head >= COMPACT_MIN and self._head * 2 >= len(self._stamps):
             del self._stamps[: self._head], self._ids[: self._head], self._highest[: self._head]
             self._head = 0
         self._raise_again()
-        return found
+        return ids
 
     def remove_up_to(self, id: Id) -> None:
         """Remove all ids up to this one, regardless of their stamps."""
