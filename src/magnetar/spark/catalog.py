@@ -17,24 +17,24 @@ _ADDED = {"path", "serialization.format", "provider", "location", "owner", "comm
 _REPEATED = "option."
 
 
-def is_table(given: Mapping[str, str]) -> bool:
+def is_table(options: Mapping[str, str]) -> bool:
     """Whether CREATE TABLE passes these options: only it names a provider."""
-    return any(name.lower() == "provider" for name in given)
+    return any(name.lower() == "provider" for name in options)
 
 
-def own_options(given: Mapping[str, str]) -> dict[str, str]:
+def own_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options without the additions of the catalog."""
-    return {name: text for name, text in given.items() if not _added(name.lower())}
+    return {name: text for name, text in options.items() if not _added(name.lower())}
 
 
-def table_metadata(given: Mapping[str, str]) -> dict[str, Any]:
+def table_metadata(options: Mapping[str, str]) -> dict[str, Any]:
     """The options of a table as metadata of a column."""
-    return {METADATA: json.dumps(own_options(given), sort_keys=True)}
+    return {METADATA: json.dumps(own_options(options), sort_keys=True)}
 
 
-def with_table(given: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, str]:
+def with_table(options: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, str]:
     """The options of a query, completed by those of the table that it reads."""
-    own = own_options(given)
+    own = own_options(options)
     kept = json.loads(metadata[METADATA]) if METADATA in metadata else {}
     lower = {name.lower() for name in own}
     return own | {name: text for name, text in kept.items() if name.lower() not in lower}

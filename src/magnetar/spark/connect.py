@@ -37,16 +37,16 @@ def run(url: str, call: Callable[[ReadClient], Coroutine[Any, Any, T]]) -> T:
     return process_client.run(ReadClient, url, call)
 
 
-def planned(asked: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def planned(options: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Runs a request of the planning phase. If the topic does not exist, the error explains it."""
 
     async def made(client: ReadClient) -> T:
         try:
             return await call()
         except TopicNotFound as error:
-            raise await missing(client, asked.topic, error) from None
+            raise await missing(client, options.topic, error) from None
 
-    return run(asked.url, made)
+    return run(options.url, made)
 
 
 def check(url: str, target: Target) -> None:
@@ -54,29 +54,29 @@ def check(url: str, target: Target) -> None:
     run(url, lambda client: reach(client, target.topics, target.namespace))
 
 
-def query(asked: SourceOptions) -> AnyQuery:
+def query(options: SourceOptions) -> AnyQuery:
     async def made(client: ReadClient) -> AnyQuery:
         number = client.runtime.rng("spark.runs").getrandbits(32)
         claim = Claim(this_run(number, client.runtime.wall()), tell)
 
         async def one(mine: SourceOptions) -> Query:
-            known = await facts(client, mine.topic, mine.subscription, claim)
-            return Query(mine, known, client.runtime.monotonic, tell)
+            info = await facts(client, mine.topic, mine.subscription, claim)
+            return Query(mine, info, client.runtime.monotonic, tell)
 
-        if not asked.several:
-            return await one(asked)
-        topics = Listed(client, asked) if asked.namespace else Fixed(asked.topics)
-        return Several(asked, topics, one, client.runtime.monotonic, tell)
+        if not options.several:
+            return await one(options)
+        topics = NamespaceTopics(client, options) if options.namespace else Fixed(options.topics)
+        return Several(options, topics, one, client.runtime.monotonic, tell)
 
-    return run(asked.url, made)
+    return run(options.url, made)
 
 
-class Listed:
+class NamespaceTopics:
     """The scalable topics of a namespace; the list follows created and deleted topics."""
 
-    def __init__(self, client: ReadClient, asked: SourceOptions) -> None:
+    def __init__(self, client: ReadClient, options: SourceOptions) -> None:
         self._members = NamespaceWatch(
-            client.lookup, asked.namespace, dict(asked.properties), changed=lambda gone, come: None
+            client.lookup, options.namespace, dict(options.properties), changed=lambda gone, come: None
         )
         self._timeout_s = client.operation_timeout_s
         self._started = False
@@ -101,8 +101,8 @@ async def facts(client: ReadClient, topic: str, subscription: str = "", claim: C
     """As exact as the server allows: a broker with our extensions plans itself, any other server gets the standard
     requests.
     """
-    made = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
-    ours = made.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
+    connection = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
+    ours = connection.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
     kind = MagnetarTopicInfo if ours else PulsarTopicInfo
     return kind(client, topic, subscription=subscription, claim=claim)
 
@@ -123,7 +123,7 @@ def entries(url: str, topic: str, start: ReadPosition, end: ReadPosition) -> Ite
 
     reader = run(url, opened)
     try:
-        while found := run(url, lambda _: reader.take()):
-            yield from found
+        while batch := run(url, lambda _: reader.take()):
+            yield from batch
     finally:
         run(url, lambda _: reader.close())

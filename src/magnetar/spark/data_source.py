@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from magnetar.spark.source.options import Shown, SourceOptions
+    from magnetar.spark.source.options import ColumnOptions, SourceOptions
     from magnetar.spark.values.table import ValueTable
     from magnetar.spark.values.value_schema import RegisteredSchema
 
@@ -51,49 +51,49 @@ class MagnetarSource(DataSource):
         from magnetar.spark.read.spark_types import ddl, struct_type
         from magnetar.spark.source.options import Values, default_url, shown
 
-        asked = shown(self.options, url=default_url(os.environ))
-        columns = ddl(asked.columns) if asked.values is Values.BYTES else ""
-        check(asked.url, asked.target)
-        found = columns or self._registered(asked)
+        options = shown(self.options, url=default_url(os.environ))
+        columns = ddl(options.columns) if options.values is Values.BYTES else ""
+        check(options.url, options.target)
+        schema = columns or self._registered(options)
         if not is_table(self.options):
-            return found
-        made = struct_type((name, None) for name in asked.columns) if isinstance(found, str) else found
-        made.fields[0].metadata = table_metadata(self.options)
-        return made
+            return schema
+        row_type = struct_type((name, None) for name in options.columns) if isinstance(schema, str) else schema
+        row_type.fields[0].metadata = table_metadata(self.options)
+        return row_type
 
-    def _registered(self, asked: Shown) -> StructType:
+    def _registered(self, options: ColumnOptions) -> StructType:
         from magnetar.spark.values.registry import newest
         from magnetar.spark.values.table import table_type
 
-        self._schema = newest(asked.url, asked.topic)
-        return table_type(self._schema, asked.columns)
+        self._schema = newest(options.url, options.topic)
+        return table_type(self._schema, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from magnetar.spark.source.batch import BatchReader, FilteringReader
         from magnetar.spark.source.options import default_url, source_options
 
-        asked = source_options(self.options, streaming=False, metadata=_metadata(schema), url=default_url(os.environ))
-        kind = FilteringReader if asked.filters else BatchReader
-        return kind(asked, self._columns(asked, schema))
+        options = source_options(self.options, streaming=False, metadata=_metadata(schema), url=default_url(os.environ))
+        kind = FilteringReader if options.filters else BatchReader
+        return kind(options, self._columns(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from magnetar.spark.source.options import default_url, source_options
         from magnetar.spark.source.stream import StreamReader
 
-        asked = source_options(self.options, streaming=True, metadata=_metadata(schema), url=default_url(os.environ))
-        return StreamReader(asked, self._columns(asked, schema))
+        options = source_options(self.options, streaming=True, metadata=_metadata(schema), url=default_url(os.environ))
+        return StreamReader(options, self._columns(options, schema))
 
-    def _columns(self, asked: SourceOptions, schema: StructType) -> Sequence[str] | ValueTable:
+    def _columns(self, options: SourceOptions, schema: StructType) -> Sequence[str] | ValueTable:
         from magnetar.spark.source.options import Values
 
-        if asked.values is Values.BYTES:
+        if options.values is Values.BYTES:
             from magnetar.spark.read.spark_types import columns
 
             return columns(schema)
         from magnetar.spark.values.registry import newest
         from magnetar.spark.values.table import table
 
-        return table(schema, self._schema or newest(asked.url, asked.topic), asked.columns)
+        return table(schema, self._schema or newest(options.url, options.topic), options.columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from magnetar.spark.sink.writers import batch_writer

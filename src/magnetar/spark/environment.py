@@ -70,8 +70,8 @@ def launcher_of(java: Path | str) -> str:
 
 async def java_version(java: Path | str) -> int:
     """The major version; 0 if it does not run."""
-    found = re.search(r'version "(?:1\.)?(\d+)', await _said(str(java), "-version"))
-    return int(found[1]) if found is not None else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', await _said(str(java), "-version"))
+    return int(match[1]) if match is not None else 0
 
 
 def interpreter(env: Mapping[str, str]) -> str:
@@ -80,15 +80,15 @@ def interpreter(env: Mapping[str, str]) -> str:
 
 
 def _candidates(env: Mapping[str, str], system: Path) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     if env.get("JAVA_HOME"):
-        found.append(Path(env["JAVA_HOME"]) / "bin" / "java")
+        paths.append(Path(env["JAVA_HOME"]) / "bin" / "java")
     on_path = shutil.which("java", path=env.get("PATH"))
     if on_path is not None:
-        found.append(Path(on_path).resolve())
+        paths.append(Path(on_path).resolve())
     if system.is_dir():
-        found += sorted(system.glob("*/bin/java"), reverse=True)
-    return [one for one in found if one.exists()]
+        paths += sorted(system.glob("*/bin/java"), reverse=True)
+    return [one for one in paths if one.exists()]
 
 
 async def _java(env: Mapping[str, str], system: Path) -> Check:
@@ -115,17 +115,17 @@ async def _java_to_take(env: Mapping[str, str], system: Path) -> str:
 
 
 def _packages() -> list[Check]:
-    found: list[Check] = []
+    checks: list[Check] = []
     for name, least in PACKAGES.items():
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found.append(Check(name, False, "not installed", INSTALL))
+            checks.append(Check(name, False, "not installed", INSTALL))
             continue
         new = tuple(map(int, re.findall(r"\d+", version)[:2])) >= least
-        wanted = ".".join(map(str, least))
-        found.append(Check(name, new, version, "" if new else f"version {wanted} or newer is required: {INSTALL}"))
-    return found
+        minimum = ".".join(map(str, least))
+        checks.append(Check(name, new, version, "" if new else f"version {minimum} or newer is required: {INSTALL}"))
+    return checks
 
 
 def _source() -> Check:
@@ -142,10 +142,10 @@ async def workers(env: Mapping[str, str]) -> Check:
     path = shutil.which(python, path=env.get("PATH"))
     if path is None:
         return Check("workers", False, f"{python} does not exist ({where})", do)
-    said = (await _said(path, "-c", _ASK.format(names=("magnetar", "pyspark", "pyarrow")))).split()
-    if len(said) < 2:
+    answers = (await _said(path, "-c", _ASK.format(names=("magnetar", "pyspark", "pyarrow")))).split()
+    if len(answers) < 2:
         return Check("workers", False, f"{path} does not run ({where})", do)
-    version, missing = ".".join(said[:2]), said[2:]
+    version, missing = ".".join(answers[:2]), answers[2:]
     ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if version != ours:
         return Check("workers", False, f"{path} is Python {version}, the driver's is {ours} ({where})", do)

@@ -40,9 +40,9 @@ _LOWER = {name.lower(): name for name in INSTEAD}
 
 def instead(name: str) -> str | None:
     """The equivalent of an option of Spark's Kafka source or sink; None: it has no option with this name."""
-    known = _LOWER.get(name.lower())
-    if known is not None:
-        return f"option {known} belongs to Spark's Kafka connector; use {INSTEAD[known]}"
+    spelling = _LOWER.get(name.lower())
+    if spelling is not None:
+        return f"option {spelling} belongs to Spark's Kafka connector; use {INSTEAD[spelling]}"
     if name.lower().startswith(("kafka.ssl.", "kafka.sasl.")):
         return f"option {name} belongs to Kafka's clients; use {_SECURITY}"
     if name.lower().startswith("kafka."):

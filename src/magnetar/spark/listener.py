@@ -42,9 +42,9 @@ class LagListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         texts = [source.latestOffset for source in progress.sources]
-        found = lag_of(str(progress.id), progress.name or "", progress.batchId, progress.timestamp, texts)
-        if found is not None:
-            self._report(found)
+        lag = lag_of(str(progress.id), progress.name or "", progress.batchId, progress.timestamp, texts)
+        if lag is not None:
+            self._report(lag)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """The lag has not changed."""

@@ -26,8 +26,8 @@ def is_alive(process: int, ticks: int) -> bool:
 def _ticks(process: int) -> int:
     """The start tick of the process, counted from system start; 0 if it does not exist or has ended."""
     try:
-        told = Path(f"/proc/{process}/stat").read_text()
+        text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return 0
-    state, *rest = told.rpartition(")")[2].split()  # the name may contain spaces and brackets
+    state, *rest = text.rpartition(")")[2].split()  # the name may contain spaces and brackets
     return 0 if state in "ZX" else int(rest[18])

@@ -42,7 +42,7 @@ def _numbers(folder: Path) -> list[int]:
 def _frontiers(line: str) -> list[SourceOffset]:
     """A frontier for each topic of one source; empty for a source of another kind."""
     try:
-        found = parse(line)
+        offset = parse(line)
     except (ValueError, MagnetarError):
         return []
-    return [found.parts[name] for name in sorted(found.parts)] if isinstance(found, Offset) else [found]
+    return [offset.parts[name] for name in sorted(offset.parts)] if isinstance(offset, Offset) else [offset]

@@ -24,12 +24,12 @@ def behind(url: str, offset: SourceOffset) -> list[SegmentLag]:
     """The lag in every segment of the frontier and in all later segments."""
 
     async def ask(client: ReadClient) -> list[SegmentLag]:
-        known = await facts(client, offset.topic)
+        info = await facts(client, offset.topic)
         try:
-            survey = await known.survey(offset, UNLIMITED, DEFAULT)
+            survey = await info.survey(offset, UNLIMITED, DEFAULT)
         finally:
-            await known.close()
-        found = sorted(survey.stretches.items())
+            await info.close()
+        ranges = sorted(survey.stretches.items())
         return [
             SegmentLag(
                 offset.topic,
@@ -38,7 +38,7 @@ def behind(url: str, offset: SourceOffset) -> list[SegmentLag]:
                 one.marks[-1].messages if one.marks else 0,
                 one.marks[-1].bytes if one.marks else 0,
             )
-            for id, one in found
+            for id, one in ranges
         ]
 
     return run(url, ask)

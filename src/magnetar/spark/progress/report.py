@@ -19,7 +19,7 @@ from magnetar.spark.source.readable_range import Stretches
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class SegmentLag:
     """Published messages that no batch contains yet. `oldest_ms`: publish time of the first of them; 0: the backlog is
     empty, or the server does not report it.
     """
@@ -29,29 +29,29 @@ class Behind:
     oldest_ms: int = 0
 
     def document(self) -> dict[str, int]:
-        said = {"bytes": self.bytes, "messages": self.messages}
-        return said | {"oldest_ms": self.oldest_ms} if self.oldest_ms else said
+        document = {"bytes": self.bytes, "messages": self.messages}
+        return document | {"oldest_ms": self.oldest_ms} if self.oldest_ms else document
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     target: SourceOffset | Offset
-    behind: Behind
+    behind: SegmentLag
 
     def document(self) -> dict[str, Any]:
         return {"behind": self.behind.document(), **self.target.document()}
 
 
-def behind(stretches: Stretches) -> Behind:
+def behind(stretches: Stretches) -> SegmentLag:
     """The content of ranges that begin at the position of a query."""
     marked = [one.marks for one in stretches.values() if one.marks]
-    return total(Behind(marks[-1].messages, marks[-1].bytes, marks[0].publish_ms) for marks in marked)
+    return total(SegmentLag(marks[-1].messages, marks[-1].bytes, marks[0].publish_ms) for marks in marked)
 
 
-def total(parts: Iterable[Behind]) -> Behind:
-    found = list(parts)
-    oldest = min((one.oldest_ms for one in found if one.oldest_ms), default=0)
-    return Behind(sum(one.messages for one in found), sum(one.bytes for one in found), oldest)
+def total(parts: Iterable[SegmentLag]) -> SegmentLag:
+    lags = list(parts)
+    oldest = min((one.oldest_ms for one in lags if one.oldest_ms), default=0)
+    return SegmentLag(sum(one.messages for one in lags), sum(one.bytes for one in lags), oldest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class Lag:
 
 def lag_of(query: str, name: str, batch: int, timestamp: str, offsets: Iterable[str | None]) -> Lag | None:
     """From a progress of Spark: its time, and the latest offset of each source. None: no source is of this kind."""
-    found = [one for one in map(_behind, offsets) if one is not None]
-    if not found:
+    lags = [one for one in map(_behind, offsets) if one is not None]
+    if not lags:
         return None
-    all = total(found)
+    all = total(lags)
     now_ms = datetime.fromisoformat(timestamp).timestamp() * 1000
     age_s = max(0.0, (now_ms - all.oldest_ms) / 1000) if all.oldest_ms else 0.0
     return Lag(query, name, batch, all.messages, all.bytes, age_s)
 
 
-def _behind(text: str | None) -> Behind | None:
+def _behind(text: str | None) -> SegmentLag | None:
     try:
-        said = json.loads(text or "null")
+        document = json.loads(text or "null")
     except ValueError:
         return None
-    told = said.get("behind") if isinstance(said, dict) else None
-    if not isinstance(told, dict) or not all(type(number) is int for number in told.values()):
+    lag = document.get("behind") if isinstance(document, dict) else None
+    if not isinstance(lag, dict) or not all(type(number) is int for number in lag.values()):
         return None
-    return Behind(told.get("messages", 0), told.get("bytes", 0), told.get("oldest_ms", 0))
+    return SegmentLag(lag.get("messages", 0), lag.get("bytes", 0), lag.get("oldest_ms", 0))

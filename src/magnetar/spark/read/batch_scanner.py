@@ -48,9 +48,9 @@ def locate(
     """
     if count < 1 or count * _ROW_BYTES_MIN > len(data) - begin:
         raise Corrupt("a batch is too small for its number of messages", claimed=count, bytes=len(data) - begin)
-    told = _by_index(data, count, begin, index) if index else None
-    if told is not None:
-        return told
+    located = _by_index(data, count, begin, index) if index else None
+    if located is not None:
+        return located
     shaped = _one_shape(data, count, begin) if count >= _SHAPED_ROWS_MIN else None
     return _one_by_one(data, count, begin) if shaped is None else shaped
 
@@ -140,13 +140,13 @@ def _one_by_one(data: bytes, count: int, begin: int) -> tuple[list[int], list[in
 
 def _size(payload: bytes, at: int, body: int) -> int:
     """The payload's size if it is not at its usual place: the last value wins."""
-    found = -1
+    size = -1
     while at < body:
         tag, at = _number(payload, at)
         kind = tag & 7
         if kind == 0:
             value, at = _number(payload, at)
-            found = value if tag == _SIZE else found
+            size = value if tag == _SIZE else size
         elif kind == 2:
             length, at = _number(payload, at)
             at += length
@@ -154,9 +154,9 @@ def _size(payload: bytes, at: int, body: int) -> int:
             at += 8 if kind == 1 else 4
         else:
             raise IndexError
-    if at != body or not 0 <= found < 1 << 31:
+    if at != body or not 0 <= size < 1 << 31:
         raise IndexError
-    return found
+    return size
 
 
 def _number(payload: bytes, at: int) -> tuple[int, int]:
@@ -258,12 +258,12 @@ class _Walk:
         return starts, ends
 
     def skip_repeated(self, tag: int) -> Bools:
-        found = np.zeros(len(self.at), np.bool_)
+        repeated = np.zeros(len(self.at), np.bool_)
         while True:
             there = self.text(tag)[0] >= 0
             if not there.any():
-                return found
-            found |= there
+                return repeated
+            repeated |= there
 
     def number(self, tag: int) -> tuple[Bools, Numbers]:
         there = np.zeros(len(self.at), np.bool_)

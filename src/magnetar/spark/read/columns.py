@@ -53,7 +53,7 @@ def schema(names: Sequence[str]) -> Any:
 
 
 @dataclass(slots=True)
-class Gathered:
+class EntryRows:
     """The rows of many entries, with the fields that rows share with their entry."""
 
     topic: str
@@ -76,9 +76,9 @@ class Gathered:
         return len(self.entry)
 
 
-def table(names: Sequence[str], found: Gathered, chosen: Ints) -> Any:
+def table(names: Sequence[str], gathered: EntryRows, chosen: Ints) -> Any:
     """A record batch with these columns of the chosen rows, in their order."""
-    arrays = [_MADE[name](found, chosen) for name in names]
+    arrays = [_MADE[name](gathered, chosen) for name in names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema(names))
 
 
@@ -86,12 +86,12 @@ def empty(names: Sequence[str]) -> Any:
     return pa.RecordBatch.from_pylist([], schema=schema(names))
 
 
-def _key(found: Gathered, chosen: Ints) -> Any:
-    rows = found.rows
-    lying = cut(found.buffer, rows.key_start[chosen], rows.key_end[chosen], rows.key_start[chosen] >= 0)
+def _key(gathered: EntryRows, chosen: Ints) -> Any:
+    rows = gathered.rows
+    lying = cut(gathered.buffer, rows.key_start[chosen], rows.key_end[chosen], rows.key_start[chosen] >= 0)
     moved = (
-        [(place, found.keys[row]) for place, row in enumerate(chosen.tolist()) if row in found.keys]
-        if found.keys
+        [(place, gathered.keys[row]) for place, row in enumerate(chosen.tolist()) if row in gathered.keys]
+        if gathered.keys
         else []
     )
     if not moved:
@@ -102,31 +102,31 @@ def _key(found: Gathered, chosen: Ints) -> Any:
     return pa.concat_arrays([lying, others]).take(pa.array(index))
 
 
-def _value(found: Gathered, chosen: Ints) -> Any:
-    rows = found.rows
-    return cut(found.buffer, rows.value_start[chosen], rows.value_end[chosen], ~rows.null[chosen])
+def _value(gathered: EntryRows, chosen: Ints) -> Any:
+    rows = gathered.rows
+    return cut(gathered.buffer, rows.value_start[chosen], rows.value_end[chosen], ~rows.null[chosen])
 
 
-def _topic(found: Gathered, chosen: Ints) -> Any:
-    return pa.repeat(pa.scalar(found.topic, pa.string()), len(chosen))
+def _topic(gathered: EntryRows, chosen: Ints) -> Any:
+    return pa.repeat(pa.scalar(gathered.topic, pa.string()), len(chosen))
 
 
-def _publish_time(found: Gathered, chosen: Ints) -> Any:
-    return _times(found.publish_ms[found.entry[chosen]], None)
+def _publish_time(gathered: EntryRows, chosen: Ints) -> Any:
+    return _times(gathered.publish_ms[gathered.entry[chosen]], None)
 
 
-def _event_time(found: Gathered, chosen: Ints) -> Any:
-    given = found.rows.event_ms[chosen]
-    return _times(np.minimum(given, np.uint64(_MS_MAX)).astype(np.int64), given == 0)
+def _event_time(gathered: EntryRows, chosen: Ints) -> Any:
+    times = gathered.rows.event_ms[chosen]
+    return _times(np.minimum(times, np.uint64(_MS_MAX)).astype(np.int64), times == 0)
 
 
-def _properties(found: Gathered, chosen: Ints) -> Any:
+def _properties(gathered: EntryRows, chosen: Ints) -> Any:
     """Rows without properties, the usual case, cost no work."""
     sizes = np.zeros(len(chosen) + 1, np.int64)
     names: list[str] = []
     texts: list[str] = []
-    for place in np.flatnonzero(found.rows.properties[chosen]).tolist():
-        pairs = found.properties(int(chosen[place]))
+    for place in np.flatnonzero(gathered.rows.properties[chosen]).tolist():
+        pairs = gathered.properties(int(chosen[place]))
         sizes[place + 1] = len(pairs)
         names += [name for name, _ in pairs]
         texts += [text for _, text in pairs]
@@ -134,53 +134,59 @@ def _properties(found: Gathered, chosen: Ints) -> Any:
     return pa.MapArray.from_arrays(offsets, pa.array(names, pa.string()), pa.array(texts, pa.string()), PROPERTIES)
 
 
-def _sequence_id(found: Gathered, chosen: Ints) -> Any:
-    rows = found.rows
-    counted = found.sequences[found.entry[chosen]] + found.place[chosen]
+def _sequence_id(gathered: EntryRows, chosen: Ints) -> Any:
+    rows = gathered.rows
+    counted = gathered.sequences[gathered.entry[chosen]] + gathered.place[chosen]
     return pa.array(np.where(rows.sequenced[chosen], rows.sequence[chosen].astype(np.int64), counted))
 
 
-def _producer_name(found: Gathered, chosen: Ints) -> Any:
-    names = [text_of(one.producer_name) for one in found.metadata]
-    return pa.array(names, pa.string()).take(pa.array(found.entry[chosen]))
+def _producer_name(gathered: EntryRows, chosen: Ints) -> Any:
+    names = [text_of(one.producer_name) for one in gathered.metadata]
+    return pa.array(names, pa.string()).take(pa.array(gathered.entry[chosen]))
 
 
-def _segment(found: Gathered, chosen: Ints) -> Any:
-    return pa.array(np.full(len(chosen), found.segment, np.int64))
+def _segment(gathered: EntryRows, chosen: Ints) -> Any:
+    return pa.array(np.full(len(chosen), gathered.segment, np.int64))
 
 
-def _position(found: Gathered, chosen: Ints) -> Any:
-    entry = found.entry[chosen]
+def _position(gathered: EntryRows, chosen: Ints) -> Any:
+    entry = gathered.entry[chosen]
     parts = [
         pa.array(numbers).cast(pa.string())
-        for numbers in (found.ledgers[entry], found.entries[entry], found.place[chosen])
+        for numbers in (gathered.ledgers[entry], gathered.entries[entry], gathered.place[chosen])
     ]
     return pc.binary_join_element_wise(*parts, ":")
 
 
-def _order(found: Gathered, chosen: Ints) -> Any:
+def _order(gathered: EntryRows, chosen: Ints) -> Any:
     """Bytes whose order is that of the rows of a key: segment ids increase with creation."""
-    made = np.zeros(len(chosen), _ORDER)
-    entry = found.entry[chosen]
-    made["segment"] = found.segment
-    made["ledger"], made["entry"], made["row"] = found.ledgers[entry], found.entries[entry], found.place[chosen]
+    orders = np.zeros(len(chosen), _ORDER)
+    entry = gathered.entry[chosen]
+    orders["segment"] = gathered.segment
+    orders["ledger"], orders["entry"], orders["row"] = (
+        gathered.ledgers[entry],
+        gathered.entries[entry],
+        gathered.place[chosen],
+    )
     offsets = np.arange(len(chosen) + 1, dtype=np.int32) * _ORDER.itemsize
-    return pa.Array.from_buffers(pa.binary(), len(chosen), [None, pa.py_buffer(offsets), pa.py_buffer(made.tobytes())])
+    return pa.Array.from_buffers(
+        pa.binary(), len(chosen), [None, pa.py_buffer(offsets), pa.py_buffer(orders.tobytes())]
+    )
 
 
-def _key_hash(found: Gathered, chosen: Ints) -> Any:
-    slots = np.full(len(found), -1, np.int64) if found.slots is None else found.slots
+def _key_hash(gathered: EntryRows, chosen: Ints) -> Any:
+    slots = np.full(len(gathered), -1, np.int64) if gathered.slots is None else gathered.slots
     return pa.array(slots[chosen].astype(np.int32), mask=slots[chosen] < 0)
 
 
-def _schema_version(found: Gathered, chosen: Ints) -> Any:
+def _schema_version(gathered: EntryRows, chosen: Ints) -> Any:
     """Null if a message has no schema version. Brokers write the number in eight bytes."""
-    given = [one.schema_version for one in found.metadata]
-    numbers = [int.from_bytes(one, "big", signed=True) if len(one) == _VERSION_BYTES else None for one in given]
-    return pa.array(numbers, pa.int64()).take(pa.array(found.entry[chosen]))
+    versions = [one.schema_version for one in gathered.metadata]
+    numbers = [int.from_bytes(one, "big", signed=True) if len(one) == _VERSION_BYTES else None for one in versions]
+    return pa.array(numbers, pa.int64()).take(pa.array(gathered.entry[chosen]))
 
 
-_MADE: dict[str, Callable[[Gathered, Ints], Any]] = {
+_MADE: dict[str, Callable[[EntryRows, Ints], Any]] = {
     "key": _key,
     "value": _value,
     "topic": _topic,
@@ -210,8 +216,8 @@ def cut(buffer: bytes | Bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
     if not count:
         return pa.array([], pa.binary())
     pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
-    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
-    return pieces.take(pa.array(wanted, mask=None if there.all() else ~there))
+    indexes = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return pieces.take(pa.array(indexes, mask=None if there.all() else ~there))
 
 
 def text_of(value: str | bytes) -> str:

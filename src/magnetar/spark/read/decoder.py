@@ -23,7 +23,7 @@ from magnetar.client.schema import BYTES
 from magnetar.layout.routing import DEFAULT, Routing, segment_hash
 from magnetar.spark.hashing import slots
 from magnetar.spark.read.batch_scanner import PADDING, Bools, Ints, MessageColumns, locate, read
-from magnetar.spark.read.columns import Gathered, empty, schema, table, text_of
+from magnetar.spark.read.columns import EntryRows, empty, schema, table, text_of
 from magnetar.spark.source.tasks import HASHES, SegmentSlice
 
 _INT64_MAX = (1 << 63) - 1
@@ -93,8 +93,8 @@ class Decoder:
         if base + len(data) > _GATHERED_BYTES_MAX:
             raise LimitExceeded("call take before adding more entries", bytes=base + len(data))
         if metadata.HasField("num_messages_in_batch"):
-            found = locate(data, metadata.num_messages_in_batch, at, metadata.size_index)
-            head, count = self._batch(found, at + 4, first, last)
+            located = locate(data, metadata.num_messages_in_batch, at, metadata.size_index)
+            head, count = self._batch(located, at + 4, first, last)
         elif first:
             return
         else:
@@ -108,12 +108,12 @@ class Decoder:
         self.rows += count
 
     def _batch(
-        self, found: tuple[Ints, Ints] | tuple[list[int], list[int]], head: int, first: int, last: int
+        self, located: tuple[Ints, Ints] | tuple[list[int], list[int]], head: int, first: int, last: int
     ) -> tuple[int, int]:
         """Gathers the rows of a batch that are in the range: the metadata position of the first one, and their
         number.
         """
-        bodies, ends = found
+        bodies, ends = located
         if first or last < len(ends):
             head = int(ends[first - 1]) + 4 if 0 < first < len(ends) else head
             bodies, ends = bodies[first:last], ends[first:last]
@@ -136,11 +136,11 @@ class Decoder:
         """Returns the gathered rows as one record batch and clears the buffer."""
         if not self._entries:
             return empty(self._columns)
-        found = self._gathered()
+        gathered = self._gathered()
         self._begin()
-        return table(self._columns, found, np.flatnonzero(~found.rows.compacted & self._chosen(found)))
+        return table(self._columns, gathered, np.flatnonzero(~gathered.rows.compacted & self._chosen(gathered)))
 
-    def _gathered(self) -> Gathered:
+    def _gathered(self) -> EntryRows:
         self._gather_loose()
         data, *numbers, metadata = zip(*self._entries, strict=True)
         buffer = b"".join([*data, bytes(PADDING)])
@@ -159,16 +159,16 @@ class Decoder:
 
         def message(row: int) -> Any:
             """The metadata of one row, read by protobuf; for rare fields."""
-            one = metadata[int(entry[row])]
-            return one if alone[row] else _parsed(one, buffer[int(heads[row]) : int(bodies[row])])
+            fields = metadata[int(entry[row])]
+            return fields if alone[row] else _parsed(fields, buffer[int(heads[row]) : int(bodies[row])])
 
         single = np.flatnonzero(alone)
-        keys, hashed = _singles(rows, single, [metadata[one] for one in entry[single].tolist()])
+        keys, hashed = _singles(rows, single, [metadata[fields] for fields in entry[single].tolist()])
         for row in np.flatnonzero(rows.strange & ~alone).tolist():
             keys[row], hashed[row] = _strange(rows, row, message(row))
         for row in np.flatnonzero(rows.key_base64 & (rows.key_start >= 0)).tolist():
             keys[row] = _unbase64(buffer[rows.key_start[row] : rows.key_end[row]])
-        found = Gathered(
+        gathered = EntryRows(
             self._topic,
             self._segment,
             buffer,
@@ -177,19 +177,19 @@ class Decoder:
             place,
             ledgers,
             entries,
-            np.array([min(one.publish_time, _MS_MAX) for one in metadata], np.int64),
-            np.array([_signed(one.sequence_id) for one in metadata], np.int64),
+            np.array([min(fields.publish_time, _MS_MAX) for fields in metadata], np.int64),
+            np.array([_signed(fields.sequence_id) for fields in metadata], np.int64),
             list(metadata),
             keys,
             None,
             lambda row: _properties(message(row)),
         )
         if _HASHED in self._columns or self._filtered:
-            found.slots = self._slots(found, whole, hashed, self._routing)
+            gathered.slots = self._slots(gathered, whole, hashed, self._routing)
         if self._piece is not None and self._piece.bucket is not None:
-            stamps = np.array([_stamp(one) for one in metadata], np.int64)[entry]
-            found.buckets = np.clip(self._slots(found, whole, hashed, Routing.LOW16), stamps[:, 0], stamps[:, 1])
-        return found
+            stamps = np.array([_stamp(fields) for fields in metadata], np.int64)[entry]
+            gathered.buckets = np.clip(self._slots(gathered, whole, hashed, Routing.LOW16), stamps[:, 0], stamps[:, 1])
+        return gathered
 
     def _elsewhere(self, metadata: Any) -> bool:
         """Whether an entry has no rows for the buckets of this task, by its own metadata: then it need not be
@@ -205,33 +205,33 @@ class Decoder:
     def _filtered(self) -> bool:
         return self._piece is not None and (self._piece.keys is not None or self._piece.bucket is not None)
 
-    def _slots(self, found: Gathered, buffer: Any, hashed: dict[int, bytes | None], routing: Routing) -> Ints:
+    def _slots(self, gathered: EntryRows, buffer: Any, hashed: dict[int, bytes | None], routing: Routing) -> Ints:
         """Hash slots of the routing key: the ordering key, else the key."""
-        rows = found.rows
+        rows = gathered.rows
         ordered = rows.ordering_start >= 0
         starts = np.where(ordered, rows.ordering_start, rows.key_start)
         ends = np.where(ordered, rows.ordering_end, rows.key_end)
         lying = np.flatnonzero(starts >= 0)
-        made = np.full(len(found), -1, np.int64)
-        made[lying] = slots(buffer, starts[lying], ends[lying], routing)
-        elsewhere = {row: key for row, key in found.keys.items() if not ordered[row]} | hashed
+        key_slots = np.full(len(gathered), -1, np.int64)
+        key_slots[lying] = slots(buffer, starts[lying], ends[lying], routing)
+        elsewhere = {row: key for row, key in gathered.keys.items() if not ordered[row]} | hashed
         for row, key in elsewhere.items():
-            made[row] = -1 if key is None else segment_hash(key, routing)
-        return made
+            key_slots[row] = -1 if key is None else segment_hash(key, routing)
+        return key_slots
 
-    def _chosen(self, found: Gathered) -> Bools:
+    def _chosen(self, gathered: EntryRows) -> Bools:
         piece = self._piece
-        chosen = np.ones(len(found), np.bool_)
-        if piece is not None and piece.bucket is not None and found.buckets is not None:
-            chosen = (found.buckets >= piece.bucket.start) & (found.buckets <= piece.bucket.end)
-        if piece is None or piece.keys is None or found.slots is None:
+        chosen = np.ones(len(gathered), np.bool_)
+        if piece is not None and piece.bucket is not None and gathered.buckets is not None:
+            chosen = (gathered.buckets >= piece.bucket.start) & (gathered.buckets <= piece.bucket.end)
+        if piece is None or piece.keys is None or gathered.slots is None:
             return chosen
-        hash = found.slots
+        hash = gathered.slots
         inside = (hash >= piece.range.start) & (hash <= piece.range.end)
-        wanted = np.zeros(len(found), np.bool_)
+        in_range = np.zeros(len(gathered), np.bool_)
         for part in piece.keys:
-            wanted |= (hash >= part.start) & (hash <= part.end)
-        return chosen & np.where(inside, wanted, piece.strays)
+            in_range |= (hash >= part.start) & (hash <= part.end)
+        return chosen & np.where(inside, in_range, piece.strays)
 
 
 def record_batches(
@@ -245,12 +245,12 @@ def record_batches(
     for ledger, entry, data in entries:
         decoder.add(ledger, entry, data)
         if decoder.bytes >= bytes_max or decoder.rows >= rows_max:
-            made = decoder.take()
-            if made.num_rows:
-                yield made
-    made = decoder.take()
-    if made.num_rows:
-        yield made
+            batch = decoder.take()
+            if batch.num_rows:
+                yield batch
+    batch = decoder.take()
+    if batch.num_rows:
+        yield batch
 
 
 def _bounds(piece: SegmentSlice, ledger: int, entry: int) -> tuple[int, int]:

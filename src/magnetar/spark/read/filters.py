@@ -35,53 +35,53 @@ class PushedFilters:
     last_ms: int | None = None
     keys: frozenset[bytes] | None = None
 
-    def narrowed(self, asked: SourceOptions) -> SourceOptions:
+    def narrowed(self, options: SourceOptions) -> SourceOptions:
         """The same options for less of the topic: start or end by time, or no rows at all."""
         slack_ms = int(SPARK_CLOCKS_DIFFER_S * 1000)
-        starting, ending = asked.starting, asked.ending
+        starting, ending = options.starting, options.ending
         if self.first_ms is not None and (starting is Extreme.EARLIEST or isinstance(starting, AtTime)):
             first = max(0, self.first_ms - slack_ms)
             starting = AtTime(max(first, starting.ms) if isinstance(starting, AtTime) else first)
         if self.last_ms is not None and (ending is Extreme.LATEST or isinstance(ending, AtTime)):
             last = self.last_ms + slack_ms
             ending = AtTime(min(last, ending.ms) if isinstance(ending, AtTime) else last)
-        return replace(asked, starting=starting, ending=ending)
+        return replace(options, starting=starting, ending=ending)
 
 
 def wanted(filters: Iterable[Filter]) -> PushedFilters:
     """The conjunction of all these filters."""
-    found = PushedFilters()
-    for one in filters:
-        attribute = getattr(one, "attribute", ())
+    pushed = PushedFilters()
+    for condition in filters:
+        attribute = getattr(condition, "attribute", ())
         if attribute == ("publish_time",):
-            found = _time(found, one, _ms(getattr(one, "value", None)))
+            pushed = _time(pushed, condition, _ms(getattr(condition, "value", None)))
         elif attribute == ("key",):
-            found = _key(found, one, getattr(one, "value", None))
-    return found
+            pushed = _key(pushed, condition, getattr(condition, "value", None))
+    return pushed
 
 
-def _time(found: PushedFilters, one: Filter, ms: int | None) -> PushedFilters:
+def _time(pushed: PushedFilters, condition: Filter, ms: int | None) -> PushedFilters:
     if ms is None:
-        return found
-    exact = isinstance(one, EqualTo | EqualNullSafe)
-    if exact or isinstance(one, GreaterThan | GreaterThanOrEqual):
-        found = replace(found, first_ms=ms if found.first_ms is None else max(found.first_ms, ms))
-    if exact or isinstance(one, LessThan | LessThanOrEqual):
-        found = replace(found, last_ms=ms + 1 if found.last_ms is None else min(found.last_ms, ms + 1))
-    return found
+        return pushed
+    exact = isinstance(condition, EqualTo | EqualNullSafe)
+    if exact or isinstance(condition, GreaterThan | GreaterThanOrEqual):
+        pushed = replace(pushed, first_ms=ms if pushed.first_ms is None else max(pushed.first_ms, ms))
+    if exact or isinstance(condition, LessThan | LessThanOrEqual):
+        pushed = replace(pushed, last_ms=ms + 1 if pushed.last_ms is None else min(pushed.last_ms, ms + 1))
+    return pushed
 
 
-def _key(found: PushedFilters, one: Filter, value: Any) -> PushedFilters:
-    if isinstance(one, EqualTo):
+def _key(pushed: PushedFilters, condition: Filter, value: Any) -> PushedFilters:
+    if isinstance(condition, EqualTo):
         keys = [value]
-    elif isinstance(one, In):
+    elif isinstance(condition, In):
         keys = list(value)
     else:
-        return found
+        return pushed
     if not all(isinstance(key, bytes | bytearray) for key in keys):
-        return found
+        return pushed
     some = frozenset(map(bytes, keys))
-    return replace(found, keys=some if found.keys is None else found.keys & some)
+    return replace(pushed, keys=some if pushed.keys is None else pushed.keys & some)
 
 
 def _ms(value: Any) -> int | None:

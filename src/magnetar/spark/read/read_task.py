@@ -20,9 +20,9 @@ def tables(planned: ReadTask, table: ValueTable, keys: Collection[bytes] | None 
     """Decodes values with the registered schemas. Each schema version is requested once."""
     from magnetar.spark.values.value_decoder import ValueDecoder
 
-    made = ValueDecoder(table, lambda version: registered(planned.url, planned.topic, version))
+    value_decoder = ValueDecoder(table, lambda version: registered(planned.url, planned.topic, version))
     for batch in record_batches(planned, table.needed, keys if "key" in table.of_messages else None):
-        yield made.made(batch)
+        yield value_decoder.made(batch)
 
 
 def record_batches(planned: ReadTask, columns: Sequence[str], keys: Collection[bytes] | None = None) -> Iterator[Any]:
@@ -31,17 +31,17 @@ def record_batches(planned: ReadTask, columns: Sequence[str], keys: Collection[b
 
     routing = Routing(planned.routing)
     for piece, topic in zip(planned.task.pieces, planned.topics, strict=True):
-        made = decoder.Decoder(columns, topic=planned.topic, piece=piece, routing=routing)
-        found = decoder.record_batches(made, entries(planned.url, topic, piece.start, piece.end))
-        yield from found if keys is None or "key" not in columns else _of_keys(found, keys)
+        batch_decoder = decoder.Decoder(columns, topic=planned.topic, piece=piece, routing=routing)
+        batches = decoder.record_batches(batch_decoder, entries(planned.url, topic, piece.start, piece.end))
+        yield from batches if keys is None or "key" not in columns else _of_keys(batches, keys)
 
 
 def _of_keys(batches: Iterator[Any], keys: Collection[bytes]) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = pa.array(sorted(keys), pa.binary())
+    accepted = pa.array(sorted(keys), pa.binary())
     for batch in batches:
-        left = batch.filter(pc.is_in(batch.column("key"), value_set=wanted))
+        left = batch.filter(pc.is_in(batch.column("key"), value_set=accepted))
         if left.num_rows:
             yield left

@@ -41,18 +41,20 @@ def ddl(names: Sequence[str]) -> str:
 
 def columns(schema: StructType) -> tuple[str, ...]:
     """The columns of a schema, which may be the user's."""
-    for one in schema.fields:
-        kind = KINDS.get(one.name)
+    for field in schema.fields:
+        kind = KINDS.get(field.name)
         if kind is None:
             raise Misuse(
-                f"unknown column {one.name}: expected some of {', '.join(KINDS)}; omit .schema() or choose from "
+                f"unknown column {field.name}: expected some of {', '.join(KINDS)}; omit .schema() or choose from "
                 "these columns"
             )
-        if one.dataType.simpleString() != kind:
-            raise Misuse(f"column {one.name} must be {kind}, not {one.dataType.simpleString()}: cast it after load()")
+        if field.dataType.simpleString() != kind:
+            raise Misuse(
+                f"column {field.name} must be {kind}, not {field.dataType.simpleString()}: cast it after load()"
+            )
     if not schema.fields:
         raise Misuse("the schema must have at least one column", columns=", ".join(KINDS))
-    return tuple(one.name for one in schema.fields)
+    return tuple(field.name for field in schema.fields)
 
 
 def struct_type(columns: Iterable[tuple[str, Any]]) -> StructType:

@@ -104,11 +104,11 @@ class _Rows:
         """The lowest and the highest hash, for a segment with entry buckets; rows without keys fit the whole bucket."""
         if not splits:
             return None
-        found = self._hash[rows][self._keyed[rows]] & np.uint32(0xFFFF)
-        if not found.size:
+        hashes = self._hash[rows][self._keyed[rows]] & np.uint32(0xFFFF)
+        if not hashes.size:
             any_of_it = splits[bucket - 1] if bucket else 0
             return any_of_it, any_of_it
-        return int(found.min()), int(found.max())
+        return int(hashes.min()), int(hashes.max())
 
     def _singles(self, rows: Ints) -> Iterable[Single]:
         each = messages(self._batch.take(pa.array(rows)), self._names)
@@ -211,8 +211,8 @@ def _wire_keys(column: pa.Array) -> tuple[pa.Array, Bools | None]:
     except pa.ArrowInvalid:
         keys = raw.to_pylist()
         odd = [key is not None and not _is_text(key) for key in keys]
-        made = [b64encode(key) if strange else key for key, strange in zip(keys, odd, strict=True)]
-        return pa.array(made, pa.binary()), np.array(odd, np.bool_)
+        wire_keys = [b64encode(key) if strange else key for key, strange in zip(keys, odd, strict=True)]
+        return pa.array(wire_keys, pa.binary()), np.array(odd, np.bool_)
     return raw, None
 
 
@@ -226,16 +226,16 @@ def _is_text(data: bytes) -> bool:
 
 def _times(column: pa.Array) -> Ints:
     """Milliseconds, 0 if not set."""
-    found: Ints = times_of(column).fill_null(0).to_numpy()
-    if found.size and int(found.min()) < 0:
-        raise Misuse("column event_time is out of range for milliseconds in 64 bits", value=int(found.min()))
-    return found
+    times: Ints = times_of(column).fill_null(0).to_numpy()
+    if times.size and int(times.min()) < 0:
+        raise Misuse("column event_time is out of range for milliseconds in 64 bits", value=int(times.min()))
+    return times
 
 
 def _properties(column: pa.Array) -> pa.Array:
     """Properties in their wire encoding."""
-    said = (fields(properties=pairs_of(pairs)) if pairs else None for pairs in column.to_pylist())
-    return pa.array([b"" if one is None else one.extras()[0] for one in said], pa.binary())
+    encoded = (fields(properties=pairs_of(pairs)) if pairs else None for pairs in column.to_pylist())
+    return pa.array([b"" if one is None else one.extras()[0] for one in encoded], pa.binary())
 
 
 # Columns of bytes
@@ -243,15 +243,15 @@ def _properties(column: pa.Array) -> pa.Array:
 
 def _number(tag: int, values: Ints, there: Bools | None = None) -> list[_Column]:
     """A number field in each row."""
-    found: list[_Column] = [(tag, there)]
+    parts: list[_Column] = [(tag, there)]
     left = values
     has = there
     while True:
         rest = left >> 7
         more = rest > 0
-        found.append((((left & 127) | np.where(more, 128, 0)).astype(np.uint8), has))
+        parts.append((((left & 127) | np.where(more, 128, 0)).astype(np.uint8), has))
         if not more.any():
-            return found
+            return parts
         has = None if has is None and more.all() else more if has is None else more & has
         left = rest
 
@@ -282,19 +282,19 @@ def _binary(offsets: NDArray[np.int32], data: bytes, count: int) -> pa.Array:
 def _offsets(column: pa.Array) -> Ints:
     if not len(column):
         return np.zeros(1, np.int64)
-    found = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    return found.astype(np.int64)
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    return offsets.astype(np.int64)
 
 
 def _lengths(column: pa.Array) -> Ints:
     """0 for null."""
-    found: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
-    return found
+    lengths: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return lengths
 
 
 def _there(column: pa.Array) -> Bools:
-    found: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
 
 
 def _index(sizes: Ints) -> bytes:

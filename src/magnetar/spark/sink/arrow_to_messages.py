@@ -44,10 +44,10 @@ def check_columns(schema: Sequence[tuple[str, str]]) -> None:
                 f"column {name} cannot be written: a message has {', '.join(COLUMNS)}, and {TOPIC} names its "
                 "topic; drop the column, or put it into value"
             )
-        wanted, kinds = _TYPES[name]
+        expected, kinds = _TYPES[name]
         if kind not in kinds:
             advice = {"key": "cast it to string", "value": "cast it to string, or use to_json"}.get(name, "cast it")
-            raise Misuse(f"column {name} is {kind}, but must be {wanted}: {advice}")
+            raise Misuse(f"column {name} is {kind}, but must be {expected}: {advice}")
 
 
 def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) -> Iterator[Outgoing]:

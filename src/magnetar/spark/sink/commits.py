@@ -41,28 +41,30 @@ class TaskCommit(WriterCommitMessage):
     warnings: tuple[str, ...] = ()
 
 
-def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False) -> None:
+def commit(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False
+) -> None:
     """Commits the stages of the chosen tasks once. `wait`: until readers can see the rows, as users of a batch write
     expect.
     """
-    written = _told(told)
-    if asked.delivery is not Delivery.EXACTLY_ONCE or not written:
+    written = _told(messages)
+    if options.delivery is not Delivery.EXACTLY_ONCE or not written:
         return
     for warning in sorted({warning for one in written for warning in one.warnings}):
         _tell(warning)
-    stages = _by_topic(asked, written)
+    stages = _by_topic(options, written)
     check_count(set(stages))
 
     async def committed(client: Client) -> None:
         sinks = [StagedSink(client, topic, written[0].sink, once=written[0].once) for topic in stages]
 
         async def commit_one(sink: StagedSink) -> None:
-            told = await sink.commit(batch, stages[sink.topic])
-            if told.warning:
-                _tell(told.warning)
+            result = await sink.commit(batch, stages[sink.topic])
+            if result.warning:
+                _tell(result.warning)
 
         # A topic from a column without stages already has the batch.
-        ordered = [sink for sink in await _doubtful_first(sinks, stages) if stages[sink.topic] or asked.topic]
+        ordered = [sink for sink in await _doubtful_first(sinks, stages) if stages[sink.topic] or options.topic]
         for sink in ordered[:1]:  # first topic alone: if its commit is rejected, no other topic has the batch
             await commit_one(sink)
         await all_of([partial(commit_one, sink) for sink in ordered[1:]])
@@ -74,8 +76,8 @@ def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch
                     f"reason: topic {sink.topic}"
                 )
 
-    if any(stages.values()) or asked.batch >= 0 or not wait:
-        run(Client, asked.url, committed)
+    if any(stages.values()) or options.batch >= 0 or not wait:
+        run(Client, options.url, committed)
 
 
 async def _doubtful_first(sinks: Sequence[StagedSink], stages: Mapping[str, Sequence[str]]) -> list[StagedSink]:
@@ -96,33 +98,33 @@ async def _doubtful_first(sinks: Sequence[StagedSink], stages: Mapping[str, Sequ
     return [*doubtful, *(sink for sink in sinks if sink not in doubtful)]
 
 
-def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> None:
+def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Discards the stages of an aborted batch. Stages that cannot be deleted now expire with their lease."""
-    written = _told(told)
-    stages = {topic: mine for topic, mine in _by_topic(asked, written).items() if mine}
+    written = _told(messages)
+    stages = {topic: mine for topic, mine in _by_topic(options, written).items() if mine}
 
     async def forgotten(client: Client) -> None:
         for topic, mine in stages.items():
             await StagedSink(client, topic, written[0].sink).forget(mine)
 
     if stages:
-        run(Client, asked.url, forgotten)
+        run(Client, options.url, forgotten)
 
 
-def _by_topic(asked: SinkOptions, written: Sequence[TaskCommit]) -> dict[str, list[str]]:
+def _by_topic(options: SinkOptions, written: Sequence[TaskCommit]) -> dict[str, list[str]]:
     """In the order of topic names. The topic of the option gets the batch even if no task has rows for it."""
-    found: dict[str, list[str]] = {asked.topic: []} if asked.topic else {}
+    stages: dict[str, list[str]] = {options.topic: []} if options.topic else {}
     for topic, stage in sorted(pair for one in written for pair in one.stages):
-        found.setdefault(topic, []).extend([stage] if stage else [])
-    return found
+        stages.setdefault(topic, []).extend([stage] if stage else [])
+    return stages
 
 
 def _tell(warning: str) -> None:
     sys.stderr.write(f"magnetar: {warning}\n")
 
 
-def _told(told: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:
-    return [one for one in told if isinstance(one, TaskCommit)]
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:
+    return [one for one in messages if isinstance(one, TaskCommit)]
 
 
 async def all_of(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:

@@ -44,7 +44,7 @@ _SOURCES = {"subscription", "startingoffsets", "endingoffsets", "maxmessagespert
 
 
 def sink_options(
-    given: Mapping[str, str],
+    options: Mapping[str, str],
     *,
     streaming: bool,
     overwrite: bool = False,
@@ -54,12 +54,12 @@ def sink_options(
     """Parses and checks all options. `Misuse` names the wrong option and its valid values. `url`: the default.
     `topic_column`: the rows have a column `topic`, which applies unless the option is set.
     """
-    said = _named(given)
+    named = _named(options)
     if overwrite:
         how = 'outputMode("append")' if streaming else 'mode("append")'
         raise Misuse(f"a topic cannot be overwritten, only appended to: write with {how}")
-    topic = said.get("topic", "").strip()
-    if not said and not streaming:
+    topic = named.get("topic", "").strip()
+    if not named and not streaming:
         raise Misuse(
             "INSERT into a table of the catalog is not supported, because Spark passes no options to the "
             'writer: use df.write.format("magnetar").option("topic", ...)'
@@ -69,16 +69,16 @@ def sink_options(
             'option topic is missing: set .option("topic", "topic://tenant/namespace/name"), or add a column '
             "topic with the topic of each row"
         )
-    delivery = _delivery(said.get("delivery", Delivery.EXACTLY_ONCE))
+    delivery = _delivery(named.get("delivery", Delivery.EXACTLY_ONCE))
     if topic:
         try:
             topic = target(topic, delivery)
         except MagnetarError as error:
             raise Misuse(f"option topic: {error}") from None
-    sink, batch = _counted(said, streaming=streaming)
+    sink, batch = _counted(named, streaming=streaming)
     if delivery is Delivery.IDEMPOTENT and not streaming and not sink:
         raise Misuse("option delivery: idempotent numbers rows by job: set txnAppId and txnVersion too")
-    return SinkOptions(topic, said.get("url", url).strip(), delivery, sink, batch)
+    return SinkOptions(topic, named.get("url", url).strip(), delivery, sink, batch)
 
 
 def target(text: str, delivery: Delivery) -> str:
@@ -89,9 +89,9 @@ def target(text: str, delivery: Delivery) -> str:
     return str(named)
 
 
-def _counted(said: Mapping[str, str], *, streaming: bool) -> tuple[str, int]:
+def _counted(named: Mapping[str, str], *, streaming: bool) -> tuple[str, int]:
     """The sink that counts batches, and the batch number if the user sets it."""
-    sink, app, version = said.get("sinkId", ""), said.get("txnAppId", ""), said.get("txnVersion", "")
+    sink, app, version = named.get("sinkId", ""), named.get("txnAppId", ""), named.get("txnVersion", "")
     if streaming and (app or version):
         raise Misuse("options txnAppId and txnVersion are only for writes inside foreachBatch: set sinkId for a stream")
     if not streaming and sink:
@@ -116,12 +116,12 @@ def _delivery(text: str) -> Delivery:
         raise Misuse(f"option delivery must be one of {', '.join(Delivery)}", value=text[:80]) from None
 
 
-def _named(given: Mapping[str, str]) -> dict[str, str]:
-    said: dict[str, str] = {}
-    for name, text in own_options(given).items():
-        known = _NAMES.get(name.lower())
-        if known is not None:
-            said[known] = text
+def _named(options: Mapping[str, str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for name, text in own_options(options).items():
+        canonical = _NAMES.get(name.lower())
+        if canonical is not None:
+            named[canonical] = text
         elif name.lower() in _SOURCES:
             raise Misuse(f"option {name} belongs to the source: set it on readStream or read")
         elif name.lower() not in _SPARKS:
@@ -131,4 +131,4 @@ def _named(given: Mapping[str, str]) -> dict[str, str]:
             near = get_close_matches(name.lower(), _NAMES, n=1)
             guess = f"did you mean {_NAMES[near[0]]}?" if near else f"expected one of {', '.join(_NAMES.values())}"
             raise Misuse(f"unknown option {name}: {guess}")
-    return said
+    return named

@@ -26,10 +26,10 @@ _SHOWN_CHARS = 120
 class Targets:
     """Targets of one task. `columns` are the columns of its batches; `names` are the columns of the messages."""
 
-    def __init__(self, asked: SinkOptions, columns: Sequence[str], part: int) -> None:
+    def __init__(self, options: SinkOptions, columns: Sequence[str], part: int) -> None:
         self.names = [name for name in columns if name != TOPIC]
         self._column = columns.index(TOPIC) if TOPIC in columns else -1
-        self._asked = asked
+        self._asked = options
         self._part = part
         self._known: dict[str, str] = {}  # spelling in rows -> canonical name
         self._rows = 0
@@ -50,27 +50,27 @@ class Targets:
                 "null", int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))), "it contains no topic"
             )
         codes = coded.indices.to_numpy()
-        found = [self._target(text, codes, code) for code, text in enumerate(coded.dictionary.to_pylist())]
-        topics = list(dict.fromkeys(found))
+        targets = [self._target(text, codes, code) for code, text in enumerate(coded.dictionary.to_pylist())]
+        topics = list(dict.fromkeys(targets))
         if len(topics) == 1:
             yield topics[0], rest
             return
-        places = np.array([topics.index(one) for one in found])[codes]
+        places = np.array([topics.index(one) for one in targets])[codes]
         sorted_rows = rest.take(pa.array(np.argsort(places, kind="stable")))
         ends = np.cumsum(np.bincount(places, minlength=len(topics))).tolist()
         for topic, first, last in zip(topics, [0, *ends], ends, strict=False):
             yield topic, sorted_rows.slice(first, last - first)
 
     def _target(self, text: str, codes: Ints, code: int) -> str:
-        known = self._known.get(text)
-        if known is None:
+        canonical = self._known.get(text)
+        if canonical is None:
             try:
-                known = topic_name(target(text, self._asked.delivery)).canonical  # the same topic in every spelling
+                canonical = topic_name(target(text, self._asked.delivery)).canonical  # the same topic in every spelling
             except MagnetarError as error:
                 self._refuse(repr(text[:_SHOWN_CHARS]), int(np.argmax(codes == code)), str(error))
-            self._known[text] = known
+            self._known[text] = canonical
             check_count(set(self._known.values()))
-        return known
+        return canonical
 
     def _refuse(self, value: str, row: int, why: str) -> NoReturn:
         raise Misuse(

@@ -61,8 +61,8 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
-        self._asked = asked
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = options
         self._columns = tuple(columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -90,10 +90,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one job. Without txnAppId, a repeated job looks like a new one: each job has its own sink."""
 
-    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
-        self._asked = asked
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = options
         self._columns = tuple(columns)
-        self._sink = asked.sink or single_job()
+        self._sink = options.sink or single_job()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -114,7 +114,7 @@ class WriteTask:
 
     def __init__(
         self,
-        asked: SinkOptions,
+        options: SinkOptions,
         columns: Sequence[str],
         sink: str,
         batch: int,
@@ -124,9 +124,9 @@ class WriteTask:
         query: str = "",
         ran: str = "",
     ) -> None:
-        self._asked = asked
+        self._asked = options
         self._columns = columns
-        self._targets = Targets(asked, columns, part)
+        self._targets = Targets(options, columns, part)
         self._sink = sink
         self._batch = batch
         self._part = part
@@ -195,8 +195,8 @@ class WriteTask:
         except BaseException:
             self._run(partial(self._drop, [stage for stage in stages.values() if stage is not None]))
             raise
-        made = tuple((topic, "" if stage is None else stage.id) for topic, stage in stages.items())
-        return TaskCommit(self._sink, self._batch, made, rows.total(), once=self._once, warnings=tuple(warnings))
+        pairs = tuple((topic, "" if stage is None else stage.id) for topic, stage in stages.items())
+        return TaskCommit(self._sink, self._batch, pairs, rows.total(), once=self._once, warnings=tuple(warnings))
 
     def _straight(self, batches: Iterator[Pieces]) -> TaskCommit:
         """Numbered rows are sent one by one: a retry could cut batches differently, and the broker could not recognize
@@ -260,14 +260,14 @@ class WriteTask:
             await producer.close(flush=flush)
 
 
-async def found(asked: SinkOptions, topic: str, call: Awaitable[T]) -> T:
+async def found(options: SinkOptions, topic: str, call: Awaitable[T]) -> T:
     """Runs the first request for a topic, and explains the error if the topic does not exist and cannot be created."""
     try:
         return await call
     except TopicNotFound as error:
-        where, mend = ("option topic", "the option") if asked.topic else ("column topic", "the rows")
+        where, mend = ("option topic", "the option") if options.topic else ("column topic", "the rows")
         raise TopicNotFound(
-            f"{where}: {topic} does not exist at {asked.url}, and the broker does not create it: create it "
+            f"{where}: {topic} does not exist at {options.url}, and the broker does not create it: create it "
             f"(magnetar topic create {topic}; first its namespace if missing: magnetar namespace create "
             f"{topic_name(topic).namespace}), or correct {mend}",
             told=str(error),
@@ -297,7 +297,7 @@ def asked_for(
     options: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
 ) -> tuple[SinkOptions, list[str]]:
     columns = [one.name for one in schema.fields]
-    asked = sink_options(
+    parsed = sink_options(
         options,
         streaming=streaming,
         overwrite=overwrite,
@@ -305,4 +305,4 @@ def asked_for(
         topic_column=TOPIC in columns,
     )
     check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields])
-    return asked, columns
+    return parsed, columns

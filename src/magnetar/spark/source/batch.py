@@ -21,17 +21,17 @@ from magnetar.spark.values.table import ValueTable
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, asked: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
-        self._asked = asked
+    def __init__(self, options: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
+        self._asked = options
         self._columns = columns
         self._wanted = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        made = query(self._wanted.narrowed(self._asked))
+        batch_query = query(self._wanted.narrowed(self._asked))
         try:
-            return [InputPartition(one) for one in planned(self._asked, made.whole)]
+            return [InputPartition(one) for one in planned(self._asked, batch_query.whole)]
         finally:  # Spark reuses the process that plans
-            run(self._asked.url, lambda _: made.close())
+            run(self._asked.url, lambda _: batch_query.close())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         task: ReadTask | None = partition.value

@@ -34,14 +34,14 @@ class Budget:
         )
 
 
-def fair_shares(wanted: Sequence[int], limit: int | None) -> list[int | None]:
+def fair_shares(demands: Sequence[int], limit: int | None) -> list[int | None]:
     """Equal shares. A share that is not used completely is distributed to the others."""
     if limit is None:
-        return [None] * len(wanted)
-    shares = [0] * len(wanted)
+        return [None] * len(demands)
+    shares = [0] * len(demands)
     left = limit
-    open = sorted(range(len(wanted)), key=lambda one: wanted[one])
-    for count, one in enumerate(open):
-        shares[one] = min(wanted[one], left // (len(open) - count))
-        left -= shares[one]
+    open = sorted(range(len(demands)), key=lambda index: demands[index])
+    for count, index in enumerate(open):
+        shares[index] = min(demands[index], left // (len(open) - count))
+        left -= shares[index]
     return list(shares)

@@ -48,7 +48,7 @@ class MagnetarTopicInfo:
 
     async def survey(self, start: SourceOffset, limits: Limits, rules: Rules) -> TopicSnapshot:
         async def ask() -> Plan:
-            found = await self._client.plan(
+            plan = await self._client.plan(
                 self._name.canonical,
                 start.places,
                 messages_max=limits.messages or 0,
@@ -56,39 +56,39 @@ class MagnetarTopicInfo:
                 publish_times=rules.balance is Balance.TIME,
                 subscription=self._subscription,
             )
-            if found.epoch < start.epoch:
-                raise NotReady("the layout is older than the offset", layout=found.epoch, offset=start.epoch)
-            return found
+            if plan.epoch < start.epoch:
+                raise NotReady("the layout is older than the offset", layout=plan.epoch, offset=start.epoch)
+            return plan
 
-        found = await persist(self._client.runtime, self._client.operation_timeout_s, ask, what="plan")
-        return TopicSnapshot(self._shape(found), {id: _stretch(one) for id, one in found.stretches.items()})
+        plan = await persist(self._client.runtime, self._client.operation_timeout_s, ask, what="plan")
+        return TopicSnapshot(self._shape(plan), {id: _stretch(one) for id, one in plan.stretches.items()})
 
     async def find(self, where: Extreme | AtTime) -> tuple[TopicLayout, Places]:
         begin: int | str = where.ms if isinstance(where, AtTime) else where.name.lower()
-        found = await self._client.plan(
+        plan = await self._client.plan(
             self._name.canonical,
             start=begin,  # type: ignore[arg-type]
             messages_max=1,
             subscription=self._subscription,
         )
         places: dict[SegmentId, ReadPosition] = {}
-        for one in found.layout.segments:
-            told = found.stretches.get(one.id)
-            if told is not None:
-                over = told.sealed and not told.marks and not one.is_active
-                places[one.id] = DONE if over else told.start
-        return self._shape(found), places
+        for segment in plan.layout.segments:
+            readable = plan.stretches.get(segment.id)
+            if readable is not None:
+                over = readable.sealed and not readable.marks and not segment.is_active
+                places[segment.id] = DONE if over else readable.start
+        return self._shape(plan), places
 
     async def lost(self, places: Places) -> dict[SegmentId, ReadPosition]:
         if not places:
             return {}
-        found = await self._client.plan(self._name.canonical, places, messages_max=1, subscription=self._subscription)
-        told = {id: found.stretches.get(id) for id in places}
-        return {id: one.start for id, one in told.items() if one is not None and one.lost}
+        plan = await self._client.plan(self._name.canonical, places, messages_max=1, subscription=self._subscription)
+        ranges = {id: plan.stretches.get(id) for id in places}
+        return {id: one.start for id, one in ranges.items() if one is not None and one.lost}
 
     async def deleted(self) -> bool:
-        found = await self._client.plan(self._name.canonical, start="start", messages_max=1)
-        return SegmentId(0) not in found.layout or any(one.lost for one in found.stretches.values())
+        plan = await self._client.plan(self._name.canonical, start="start", messages_max=1)
+        return SegmentId(0) not in plan.layout or any(one.lost for one in plan.stretches.values())
 
     async def hold(self, at: SourceOffset) -> None:
         """A new query does not move an existing hold: batch 0 of an earlier run may have to be read again from its
@@ -106,13 +106,13 @@ class MagnetarTopicInfo:
 
     async def _hold(self, places: Places | None, life: int) -> Hold:
         owner = "Spark" if self._claim is None else self._claim.owner
-        asked = HoldRequest(
+        request = HoldRequest(
             self._name.canonical, self._subscription, places, owner=owner, incarnation=life if places else 0
         )
-        found = await hold(self._client.lookup, asked, self._client.operation_timeout_s)
+        answer = await hold(self._client.lookup, request, self._client.operation_timeout_s)
         if self._claim is not None:
-            self._claim.held(self._name.canonical, self._subscription, found.owner)
-        return found
+            self._claim.held(self._name.canonical, self._subscription, answer.owner)
+        return answer
 
     async def _ask(self) -> None:
         """Checks whether another run uses the hold. That run may just be ending: a query's process outlives the query
@@ -120,14 +120,14 @@ class MagnetarTopicInfo:
         """
         if self._claim is None:
             return
-        asked = HoldRequest(self._name.canonical, self._subscription, begins=True)
+        request = HoldRequest(self._name.canonical, self._subscription, begins=True)
         until = self._client.runtime.monotonic() + SPARK_CLAIM_S
         while True:
             try:
-                found = await hold(self._client.lookup, asked, self._client.operation_timeout_s)
+                answer = await hold(self._client.lookup, request, self._client.operation_timeout_s)
             except SubscriptionNotFound:
                 return
-            other = self._claim.elsewhere(found.owner)
+            other = self._claim.elsewhere(answer.owner)
             if other is None or not other.here or not is_alive(other.process, other.ticks):
                 return
             if self._client.runtime.monotonic() >= until:
@@ -137,10 +137,10 @@ class MagnetarTopicInfo:
     async def close(self) -> None:
         await self._shapes.close()
 
-    def _shape(self, found: Plan) -> TopicLayout:
-        topics = {one.id: one.topic(self._name).canonical for one in found.layout.segments}
-        return TopicLayout(self._name.canonical, found.layout, topics, found.routing or DEFAULT, found.incarnation)
+    def _shape(self, plan: Plan) -> TopicLayout:
+        topics = {one.id: one.topic(self._name).canonical for one in plan.layout.segments}
+        return TopicLayout(self._name.canonical, plan.layout, topics, plan.routing or DEFAULT, plan.incarnation)
 
 
-def _stretch(told: Told) -> ReadableRange:
-    return ReadableRange(told.start, told.marks, told.sealed, told.lost)
+def _stretch(encoded: Told) -> ReadableRange:
+    return ReadableRange(encoded.start, encoded.marks, encoded.sealed, encoded.lost)

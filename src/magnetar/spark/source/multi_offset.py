@@ -47,21 +47,21 @@ class Offset:
 
 
 def parse(text: str) -> SourceOffset | Offset:
-    said = offset.document_of(text)
-    return from_document(said) if is_several(said) else offset.from_document(said)
+    document = offset.document_of(text)
+    return from_document(document) if is_several(document) else offset.from_document(document)
 
 
-def from_document(said: object) -> Offset:
+def from_document(document: object) -> Offset:
     """The offset that PySpark returns, in either version."""
-    if not isinstance(said, dict) or not is_several(said):
-        one = offset.from_document(said)
-        if not one.topic:
+    if not isinstance(document, dict) or not is_several(document):
+        single = offset.from_document(document)
+        if not single.topic:
             raise Misuse(
                 "the offset names no topic, so it cannot belong to a query over several: set option topic to its topic"
             )
-        return Offset({one.topic: one})
-    strange = sorted(str(name) for name in said.keys() - {"topics", "v"})
-    parts = said.get("topics")
+        return Offset({single.topic: single})
+    strange = sorted(str(name) for name in document.keys() - {"topics", "v"})
+    parts = document.get("topics")
     if strange or not isinstance(parts, dict):
         raise Corrupt("an offset of several topics must contain only topics", fields=", ".join(strange)[:80])
     if len(parts) > SPARK_TOPICS_MAX:
@@ -69,14 +69,14 @@ def from_document(said: object) -> Offset:
     return Offset({_name(name): _whole(name, part) for name, part in parts.items()})
 
 
-def is_several(said: object) -> bool:
-    return isinstance(said, dict) and type(said.get("v")) is int and said["v"] == VERSION
+def is_several(document: object) -> bool:
+    return isinstance(document, dict) and type(document.get("v")) is int and document["v"] == VERSION
 
 
-def _bare(one: SourceOffset) -> dict[str, Any]:
-    said = replace(one, topic="").document()
-    del said["v"]
-    return said
+def _bare(single: SourceOffset) -> dict[str, Any]:
+    document = replace(single, topic="").document()
+    del document["v"]
+    return document
 
 
 def _whole(name: str, part: object) -> SourceOffset:

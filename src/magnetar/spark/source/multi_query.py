@@ -56,13 +56,13 @@ class Several:
 
     def __init__(
         self,
-        asked: SourceOptions,
+        options: SourceOptions,
         topics: Topics,
         open: Open,
         clock: Callable[[], float],
         tell: Callable[[str], None] = lambda warning: None,
     ) -> None:
-        self._asked = asked
+        self._asked = options
         self._topics = topics
         self._open = open
         self._clock = clock
@@ -83,8 +83,8 @@ class Several:
         """The start of a new query. Spark calls this twice and must get the same result."""
         if self._initial is None:
             names = await self._names()
-            found = await _each(names, self._begun)
-            self._initial = Offset(found)
+            offsets = await _each(names, self._begun)
+            self._initial = Offset(offsets)
         return self._initial
 
     def freeze(self) -> None:
@@ -94,10 +94,10 @@ class Several:
         for part in self._parts.values():
             part.freeze()
 
-    async def latest(self, given: Offset, *, unlimited: bool = False) -> Offset:
-        """The end of the batch that begins at `given`; `given` itself if no new messages exist."""
-        starts = await self._starts(given)
-        await _each(starts, lambda name: self._enter(name, starts[name], given))
+    async def latest(self, start: Offset, *, unlimited: bool = False) -> Offset:
+        """The end of the batch that begins at `start`; `start` itself if no new messages exist."""
+        starts = await self._starts(start)
+        await _each(starts, lambda name: self._enter(name, starts[name], start))
         limits = UNLIMITED if unlimited else self._asked.limits
         until = self._clock() + SPARK_IDLE_S
         pause_s = min(SPARK_IDLE_ASK_S * max(1, len(starts)), SPARK_IDLE_S)
@@ -106,11 +106,11 @@ class Several:
             due = replace(limits, messages_min=0) if self._available_now or waited else limits
             prepared = await _each(starts, lambda name, due=due: self._parts[name].prepare(starts[name], due))  # type: ignore[misc]
             ends = self.plan([one.reading for one in prepared.values()], due)
-            end = self.ended(given, prepared, ends)
-            if end is not given or self._available_now or self._clock() >= until:
+            end = self.ended(start, prepared, ends)
+            if end is not start or self._available_now or self._clock() >= until:
                 break
             await asyncio.sleep(pause_s)
-        if end is not given:
+        if end is not start:
             self._planned = self._clock()
             for name, part in end.parts.items():
                 self._joined.pop(name, None)
@@ -119,18 +119,18 @@ class Several:
 
     async def report(self) -> Report | None:
         """The end of the topics, and the lag between the end of the batch and it."""
-        found = await _each(self._parts, lambda name: self._parts[name].report())
-        told = {name: one for name, one in found.items() if one is not None}
-        if not told:
+        reports = await _each(self._parts, lambda name: self._parts[name].report())
+        known_reports = {name: one for name, one in reports.items() if one is not None}
+        if not known_reports:
             return None
-        ends = {name: one.target for name, one in told.items() if isinstance(one.target, SourceOffset)}
-        return Report(Offset(ends), total(one.behind for one in told.values()))
+        ends = {name: one.target for name, one in known_reports.items() if isinstance(one.target, SourceOffset)}
+        return Report(Offset(ends), total(one.behind for one in known_reports.values()))
 
     async def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
         """The tasks of a planned batch; deterministic."""
         moved = [name for name in sorted(end.parts) if not _same(start.parts.get(name), end.parts[name])]
-        found = await _each(moved, lambda name: self._tasks(name, start.parts.get(name), end.parts[name]))
-        return [one for name in moved for one in found[name]]
+        tasks = await _each(moved, lambda name: self._tasks(name, start.parts.get(name), end.parts[name]))
+        return [one for name in moved for one in tasks[name]]
 
     async def committed(self, end: Offset) -> None:
         there = [name for name in end.parts if name in self._parts]
@@ -146,8 +146,8 @@ class Several:
         async def one(name: str) -> list[ReadTask]:
             return await (await self._part(name)).whole()
 
-        found = await _each(names, one)
-        return [task for name in names for task in found[name]]
+        totals = await _each(names, one)
+        return [task for name in names for task in totals[name]]
 
     async def close(self) -> None:
         for part in self._parts.values():
@@ -161,18 +161,18 @@ class Several:
         return plan_together(readings, limits)
 
     @staticmethod
-    def ended(given: Offset, prepared: Mapping[str, Prepared], ends: list[SourceOffset]) -> Offset:
-        """The end offset of a batch: `given` itself if no topic moved. A topic joins with its first rows."""
+    def ended(start: Offset, prepared: Mapping[str, Prepared], ends: list[SourceOffset]) -> Offset:
+        """The end offset of a batch: `start` itself if no topic moved. A topic joins with its first rows."""
         parts: dict[str, SourceOffset] = {}
         moved = False
-        for (name, one), end in zip(prepared.items(), ends, strict=True):
-            same = end is one.reading.start
-            joins = name not in given.parts
-            if joins and (same or (end.places == one.reading.start.places and not end.gaps)):
+        for (name, prepared_part), end in zip(prepared.items(), ends, strict=True):
+            same = end is prepared_part.reading.start
+            joins = name not in start.parts
+            if joins and (same or (end.places == prepared_part.reading.start.places and not end.gaps)):
                 continue
-            parts[name] = one.given if same else end
+            parts[name] = prepared_part.given if same else end
             moved = moved or not same
-        return Offset(parts) if moved else given
+        return Offset(parts) if moved else start
 
     # One topic
 
@@ -181,19 +181,19 @@ class Several:
 
     async def _part(self, name: str, *, joins: bool = False) -> Query:
         """`joins`: the topic is newer than the query, so it is read from its earliest message."""
-        found = self._parts.get(name)
-        if found is None:
+        part = self._parts.get(name)
+        if part is None:
             starting = Extreme.EARLIEST if joins else _of_topic(self._asked.starting, name)
             mine = replace(
                 self._asked, topics=(name,), starting=starting, ending=_of_topic(self._asked.ending, name), namespace=""
             )
-            found = self._parts[name] = await self._open(mine)
+            part = self._parts[name] = await self._open(mine)
             if self._available_now:
-                found.freeze()
-        return found
+                part.freeze()
+        return part
 
-    async def _enter(self, name: str, start: SourceOffset, given: Offset) -> None:
-        part = await self._part(name, joins=name not in given.parts)
+    async def _enter(self, name: str, start: SourceOffset, whole_start: Offset) -> None:
+        part = await self._part(name, joins=name not in whole_start.parts)
         await part.enter(start)
 
     async def _tasks(self, name: str, start: SourceOffset | None, end: SourceOffset) -> list[ReadTask]:
@@ -228,14 +228,14 @@ class Several:
             )
         return names
 
-    async def _starts(self, given: Offset) -> dict[str, SourceOffset]:
+    async def _starts(self, start: Offset) -> dict[str, SourceOffset]:
         """The position of every current topic: from the offset, or where it joins."""
         names = await self._names()
-        for name in sorted(given.parts.keys() - set(names)):
+        for name in sorted(start.parts.keys() - set(names)):
             self._lose(name)
-        starts = {name: given.parts[name] for name in names if name in given.parts}
+        starts = {name: start.parts[name] for name in names if name in start.parts}
         for name in names:
-            if name not in given.parts:
+            if name not in start.parts:
                 if name not in self._joined:
                     self._joined[name] = await (await self._part(name, joins=True)).start()
                 starts[name] = self._joined[name]
@@ -283,9 +283,9 @@ def _of_topic(where: Where, name: str) -> Where:
 
 async def _each(names: Iterable[str], call: Callable[[str], Awaitable[T]]) -> dict[str, T]:
     """Runs the call for all names, several at a time."""
-    found: dict[str, T] = {}
+    results: dict[str, T] = {}
     waiting = list(names)
     while waiting:
         now, waiting = waiting[:SPARK_ASKED_AT_ONCE_MAX], waiting[SPARK_ASKED_AT_ONCE_MAX:]
-        found.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
-    return found
+        results.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
+    return results

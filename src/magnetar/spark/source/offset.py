@@ -50,23 +50,23 @@ class SourceOffset:
 
     def document(self) -> dict[str, Any]:
         """The dict for PySpark; its order is that of the text."""
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.cuts:
-            said["cut"] = {str(id): [str(one) for one in self.cuts[id]] for id in _sorted(self.cuts)}
-        said["epoch"] = self.epoch
+            fields["cut"] = {str(id): [str(one) for one in self.cuts[id]] for id in _sorted(self.cuts)}
+        fields["epoch"] = self.epoch
         if self.origin is not None:
-            said["from"] = _written(self.origin)
+            fields["from"] = _written(self.origin)
         if self.gaps:
-            said["gap"] = {str(id): [str(one) for one in self.gaps[id]] for id in _sorted(self.gaps)}
+            fields["gap"] = {str(id): [str(one) for one in self.gaps[id]] for id in _sorted(self.gaps)}
         if self.initial:
-            said["init"] = True
+            fields["init"] = True
         if self.life:
-            said["life"] = self.life
-        said["seg"] = _written(self.places)
+            fields["life"] = self.life
+        fields["seg"] = _written(self.places)
         if self.topic:
-            said["topic"] = self.topic
-        said["v"] = VERSION
-        return said
+            fields["topic"] = self.topic
+        fields["v"] = VERSION
+        return fields
 
     def belongs(self, *, topic: str, life: int) -> None:
         """`Misuse` if the offset belongs to another topic or to another incarnation of this one (H-C1, H-C4)."""
@@ -100,17 +100,17 @@ def document_of(text: str) -> object:
     if len(text) > SPARK_OFFSET_BYTES_MAX:
         raise Corrupt("an offset exceeds the maximum length", characters=len(text))
     try:
-        said: object = json.loads(text, object_pairs_hook=_once)
+        document: object = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Corrupt("an offset must be JSON: check that it belongs to this source", text=text[:80]) from None
-    return said
+    return document
 
 
-def from_document(said: object) -> SourceOffset:
+def from_document(document: object) -> SourceOffset:
     """The offset that PySpark returns."""
-    if not isinstance(said, dict):
-        raise Corrupt("an offset must be a JSON object", text=str(said)[:80])
-    version = said.get("v")
+    if not isinstance(document, dict):
+        raise Corrupt("an offset must be a JSON object", text=str(document)[:80])
+    version = document.get("v")
     if type(version) is int and version > VERSION:
         raise Misuse(
             "a newer version of magnetar wrote the offset: install that version, or set a new checkpointLocation",
@@ -119,26 +119,26 @@ def from_document(said: object) -> SourceOffset:
         )
     if version != VERSION or type(version) is not int:
         raise Corrupt("the version of the offset is unknown: check that it belongs to this source", v=str(version)[:20])
-    strange = sorted(str(name) for name in said.keys() - _FIELDS)
+    strange = sorted(str(name) for name in document.keys() - _FIELDS)
     if strange:
         raise Corrupt("an offset has fields that this version does not support", fields=", ".join(strange)[:80])
-    initial, topic = said.get("init", False), said.get("topic", "")
-    if type(initial) is not bool or (not initial and "init" in said):
+    initial, topic = document.get("init", False), document.get("topic", "")
+    if type(initial) is not bool or (not initial and "init" in document):
         raise Corrupt("init must be true or absent", init=str(initial)[:20])
-    if not isinstance(topic, str) or (not topic and "topic" in said):
+    if not isinstance(topic, str) or (not topic and "topic" in document):
         raise Corrupt("an offset's topic must be a name", topic=str(topic)[:80])
-    life = _number(said.get("life", 0), "life")
-    if not life and "life" in said:
+    life = _number(document.get("life", 0), "life")
+    if not life and "life" in document:
         raise Corrupt("an offset's incarnation must be at least 1")
     return SourceOffset(
-        Epoch(_number(said.get("epoch"), "epoch")),
-        _read(said.get("seg"), "seg"),
-        _read(said["from"], "from") if "from" in said else None,
-        _gaps(said["gap"]) if "gap" in said else {},
+        Epoch(_number(document.get("epoch"), "epoch")),
+        _read(document.get("seg"), "seg"),
+        _read(document["from"], "from") if "from" in document else None,
+        _gaps(document["gap"]) if "gap" in document else {},
         initial,
         life,
         topic,
-        _cuts(said["cut"]) if "cut" in said else {},
+        _cuts(document["cut"]) if "cut" in document else {},
     )
 
 
@@ -148,47 +148,47 @@ def position(text: object) -> ReadPosition:
         return DONE
     if text == "-1:-1":
         return START
-    found = _POSITION.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _POSITION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise Corrupt("a position must be ledger:entry, ledger:entry:index or DONE", text=str(text)[:60])
-    numbers = [int(part) for part in found.groups("0")]
+    numbers = [int(part) for part in match.groups("0")]
     if max(numbers) >= NUMBER_MAX:
         raise Corrupt("a position exceeds the largest position", text=str(text)[:60])
     return ReadPosition(*numbers)
 
 
-def _read(said: object, name: str) -> Places:
-    if not isinstance(said, dict):
-        raise Corrupt(f"an offset's {name} must be an object from segments to positions", found=str(said)[:60])
-    return {_segment(id): position(place) for id, place in said.items()}
+def _read(document: object, name: str) -> Places:
+    if not isinstance(document, dict):
+        raise Corrupt(f"an offset's {name} must be an object from segments to positions", found=str(document)[:60])
+    return {_segment(id): position(place) for id, place in document.items()}
 
 
-def _gaps(said: object) -> Gaps:
-    if not isinstance(said, dict) or not said:
-        raise Corrupt("an offset's gap must be an object from segments to pairs of positions", found=str(said)[:60])
-    found: dict[SegmentId, tuple[ReadPosition, ReadPosition]] = {}
-    for id, pair in said.items():
+def _gaps(document: object) -> Gaps:
+    if not isinstance(document, dict) or not document:
+        raise Corrupt("an offset's gap must be an object from segments to pairs of positions", found=str(document)[:60])
+    gaps: dict[SegmentId, tuple[ReadPosition, ReadPosition]] = {}
+    for id, pair in document.items():
         if not isinstance(pair, list) or len(pair) != 2:
             raise Corrupt("a gap must be a pair of positions", segment=str(id)[:20], found=str(pair)[:60])
         first, last = position(pair[0]), position(pair[1])
         if first >= last:
             raise Corrupt("a gap must end after its start", segment=str(id)[:20], found=str(pair)[:60])
-        found[_segment(id)] = (first, last)
-    return found
+        gaps[_segment(id)] = (first, last)
+    return gaps
 
 
-def _cuts(said: object) -> Cuts:
-    if not isinstance(said, dict) or not said:
-        raise Corrupt("an offset's cut must be an object from segments to positions", found=str(said)[:60])
-    found: dict[SegmentId, tuple[ReadPosition, ...]] = {}
-    for id, places in said.items():
+def _cuts(document: object) -> Cuts:
+    if not isinstance(document, dict) or not document:
+        raise Corrupt("an offset's cut must be an object from segments to positions", found=str(document)[:60])
+    by_segment: dict[SegmentId, tuple[ReadPosition, ...]] = {}
+    for id, places in document.items():
         if not isinstance(places, list) or not places:
             raise Corrupt("a cut must be a list of positions", segment=str(id)[:20], found=str(places)[:60])
         cuts = tuple(map(position, places))
         if any(one >= other for one, other in pairwise(cuts)):
             raise Corrupt("the cuts of a segment must increase", segment=str(id)[:20], found=str(places)[:60])
-        found[_segment(id)] = cuts
-    return found
+        by_segment[_segment(id)] = cuts
+    return by_segment
 
 
 def _segment(text: object) -> SegmentId:
@@ -204,10 +204,10 @@ def _number(value: object, name: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise Corrupt("an offset must not repeat a field", fields=", ".join(name for name, _ in pairs)[:80])
-    return made
+    return mapping
 
 
 def _sorted(ids: Iterable[SegmentId]) -> list[SegmentId]:

@@ -134,7 +134,7 @@ def default_url(environment: Mapping[str, str]) -> str:
 
 
 def source_options(
-    given: Mapping[str, str], *, streaming: bool, metadata: Mapping[str, Any] | None = None, url: str = DEFAULT_URL
+    options: Mapping[str, str], *, streaming: bool, metadata: Mapping[str, Any] | None = None, url: str = DEFAULT_URL
 ) -> SourceOptions:
     """Parses and checks all options. `Misuse` names the wrong option and its valid values. `metadata` is that of the
     first column, where a table of the catalog stores its own options. `url`: the default.
@@ -142,13 +142,13 @@ def source_options(
     kept = with_table({}, metadata or {})
     other = _BATCH if streaming else _STREAMING  # a table supports both kinds of reads
     kept = {name: text for name, text in kept.items() if _known(name) not in other}
-    said = _named(with_table(given, table_metadata(kept)), streaming=streaming)
-    asked = _Asked(said)
-    target = asked.target()
+    named = _named(with_table(options, table_metadata(kept)), streaming=streaming)
+    fields = _Asked(named)
+    target = fields.target()
     limits = Limits(
-        asked.read("maxMessagesPerTrigger", _count, None),
-        asked.read("maxBytesPerTrigger", _size, None),
-        asked.read("minMessagesPerTrigger", _count, 0),
+        fields.read("maxMessagesPerTrigger", _count, None),
+        fields.read("maxBytesPerTrigger", _size, None),
+        fields.read("minMessagesPerTrigger", _count, 0),
     )
     if limits.messages is not None and limits.messages_min > limits.messages:
         raise Misuse(
@@ -157,27 +157,27 @@ def source_options(
             maxMessagesPerTrigger=limits.messages,
         )
     latest: Where = Extreme.LATEST
-    ending = asked.read("endingOffsets", _where, latest)
+    ending = fields.read("endingOffsets", _where, latest)
     if ending is Extreme.EARLIEST:
         raise Misuse("option endingOffsets must not be earliest: no message is before it")
-    values = asked.read("schema", _one_of(Values), Values.BYTES)
+    values = fields.read("schema", _one_of(Values), Values.BYTES)
     return SourceOptions(
         target.topics,
-        asked.read("url", _text, url),
-        asked.read("subscription", _text, ""),
-        asked.read("startingOffsets", _where, latest if streaming else Extreme.EARLIEST),
+        fields.read("url", _text, url),
+        fields.read("subscription", _text, ""),
+        fields.read("startingOffsets", _where, latest if streaming else Extreme.EARLIEST),
         ending,
         limits,
-        asked.read("maxTriggerDelay", _duration, SPARK_TRIGGER_DELAY_S),
+        fields.read("maxTriggerDelay", _duration, SPARK_TRIGGER_DELAY_S),
         Rules(
-            asked.read("keyOrder", _one_of(KeyOrder), KeyOrder.CHAIN),
-            asked.read("balance", _one_of(Balance), Balance.BACKLOG),
-            asked.read("failOnDataLoss", _flag, True),
-            asked.read("minPartitions", _partitions, 0),
+            fields.read("keyOrder", _one_of(KeyOrder), KeyOrder.CHAIN),
+            fields.read("balance", _one_of(Balance), Balance.BACKLOG),
+            fields.read("failOnDataLoss", _flag, True),
+            fields.read("minPartitions", _partitions, 0),
         ),
-        _columns(asked),
-        asked.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
-        asked.read("filterPushdown", _flag, False),
+        _columns(fields),
+        fields.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
+        fields.read("filterPushdown", _flag, False),
         target.decoded(values),
         target.namespace,
         target.properties,
@@ -202,7 +202,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ColumnOptions:
     """The options that determine the columns. Spark requests columns before it says whether the read is a stream or a
     batch.
     """
@@ -217,48 +217,48 @@ class Shown:
         return self.target.topics[0] if self.target.topics else ""
 
 
-def shown(given: Mapping[str, str], *, url: str = DEFAULT_URL) -> Shown:
-    said = own_options(given)
-    for name in said:
+def shown(options: Mapping[str, str], *, url: str = DEFAULT_URL) -> ColumnOptions:
+    own = own_options(options)
+    for name in own:
         _known(name)
-    asked = _Asked({_NAMES[name.lower()]: text for name, text in said.items()})
-    target = asked.target()
-    return Shown(
+    fields = _Asked({_NAMES[name.lower()]: text for name, text in own.items()})
+    target = fields.target()
+    return ColumnOptions(
         target,
-        asked.read("url", _text, url),
-        _columns(asked),
-        target.decoded(asked.read("schema", _one_of(Values), Values.BYTES)),
+        fields.read("url", _text, url),
+        _columns(fields),
+        target.decoded(fields.read("schema", _one_of(Values), Values.BYTES)),
     )
 
 
-def _columns(asked: _Asked) -> tuple[str, ...]:
+def _columns(fields: _Asked) -> tuple[str, ...]:
     default: tuple[str, ...] = COLUMNS
-    names = asked.read("columns", _list, default)
-    if asked.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
+    names = fields.read("columns", _list, default)
+    if fields.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
         raise Misuse("option schema=registry decodes the column value: add value to option columns, or remove schema")
     return names
 
 
-def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
+def _named(options: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
     """By canonical names."""
-    said: dict[str, str] = {}
-    for name, text in own_options(given).items():
-        known = _known(name)
-        if known in (_BATCH if streaming else _STREAMING):
+    named: dict[str, str] = {}
+    for name, text in own_options(options).items():
+        canonical = _known(name)
+        if canonical in (_BATCH if streaming else _STREAMING):
             kind, other = ("a stream", "spark.read") if streaming else ("a batch read", "spark.readStream")
-            raise Misuse(f"option {known} has no effect on {kind}: remove it, or use {other}")
-        if known in said and said[known] != text:
-            raise Misuse(f"option {known} is set twice: keep one of them", one=said[known], other=text)
-        said[known] = text
-    return said
+            raise Misuse(f"option {canonical} has no effect on {kind}: remove it, or use {other}")
+        if canonical in named and named[canonical] != text:
+            raise Misuse(f"option {canonical} is set twice: keep one of them", one=named[canonical], other=text)
+        named[canonical] = text
+    return named
 
 
 def _known(name: str) -> str:
     """The canonical spelling."""
-    found = _NAMES.get(name.lower())
-    if found is None:
+    canonical = _NAMES.get(name.lower())
+    if canonical is None:
         raise _unknown(name)
-    return found
+    return canonical
 
 
 def _unknown(name: str) -> Misuse:
@@ -273,8 +273,8 @@ def _unknown(name: str) -> Misuse:
 
 
 class _Asked:
-    def __init__(self, said: Mapping[str, str]) -> None:
-        self._said = said
+    def __init__(self, named: Mapping[str, str]) -> None:
+        self._said = named
 
     def read(self, name: str, form: Callable[[str], T], default: T) -> T:
         text = self._said.get(name)
@@ -289,19 +289,19 @@ class _Asked:
 
     def target(self) -> Target:
         """The option that selects the topics; exactly one is set."""
-        given = [name for name in ("topic", "topics", "namespace") if name in self._said]
-        if len(given) > 1:
-            raise Misuse(f"options {' and '.join(given)} exclude each other: set one of them")
-        if not given:
+        names = [name for name in ("topic", "topics", "namespace") if name in self._said]
+        if len(names) > 1:
+            raise Misuse(f"options {' and '.join(names)} exclude each other: set one of them")
+        if not names:
             raise Misuse(
                 'option topic is missing: set .option("topic", "topic://tenant/namespace/name"), or option namespace'
             )
-        if given == ["namespace"]:
+        if names == ["namespace"]:
             properties = self.read("topicProperties", _properties, tuple[tuple[str, str], ...]())
             return Target((), self.read("namespace", _namespace, ""), properties)
         if "topicProperties" in self._said:
             raise Misuse("option topicProperties requires option namespace: set namespace, or remove topicProperties")
-        return Target(self.read(given[0], _topics, ()))
+        return Target(self.read(names[0], _topics, ()))
 
 
 def _text(text: str) -> str:
@@ -323,10 +323,10 @@ def _namespace(text: str) -> str:
 
 def _properties(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(part.strip() for part in one.split("=", 1)) for one in text.split(",")]
-    found = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0]}
-    if len(found) != len(pairs):
+    properties = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0]}
+    if len(properties) != len(pairs):
         raise Misuse("expected names and values such as team=shop,kind=orders, each name once")
-    return tuple(sorted(found.items()))
+    return tuple(sorted(properties.items()))
 
 
 def _list(text: str) -> tuple[str, ...]:
@@ -355,20 +355,20 @@ def _partitions(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    found = _SIZE.fullmatch(text.lower())
-    size = 0 if found is None else int(found[1]) << 10 * (" kmgt".index(found[2]) if found[2] else 0)
+    match = _SIZE.fullmatch(text.lower())
+    size = 0 if match is None else int(match[1]) << 10 * (" kmgt".index(match[2]) if match[2] else 0)
     if not 0 < size < 1 << 63:
         raise Misuse("it must be a number of bytes, or a size such as 64m or 1GiB; remove the option for no limit")
     return size
 
 
 def _duration(text: str) -> float:
-    found = _DURATION.fullmatch(text.lower())
-    if found is None or not int(found[1]):
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or not int(match[1]):
         raise Misuse("it must be a time such as 500ms, 30s, 15m or 1h")
-    unit = found[2]
+    unit = match[2]
     milli = unit == "ms" or unit.startswith("mil")
-    return int(found[1]) * (_SECONDS["ms"] if milli else _SECONDS[unit[0]])
+    return int(match[1]) * (_SECONDS["ms"] if milli else _SECONDS[unit[0]])
 
 
 def _where(text: str) -> Where:

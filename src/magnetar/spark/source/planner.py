@@ -57,18 +57,18 @@ class Rules:
 DEFAULT = Rules()
 
 
-def initial(layout: Layout, found: Places, *, topic: str = "", life: int = 0) -> SourceOffset:
+def initial(layout: Layout, starts: Places, *, topic: str = "", life: int = 0) -> SourceOffset:
     """The start of a query, from the position in each segment for earliest, latest or a time: DONE if a sealed segment
     is skipped entirely. A segment opens only if all its ancestors are DONE; later segments are read from their start.
     """
     places: dict[SegmentId, ReadPosition] = {}
-    for one in layout.segments:  # parents precede their children: ids increase
-        if all(places.get(parent) == DONE for parent in one.parents):
-            place = found.get(one.id, START)
-            if place == DONE and one.is_active:
-                raise Misuse("the result for an active segment must not be its end", segment=one.id)
-            places[one.id] = place
-    unread = [one.id for one in layout.segments if one.id not in places]
+    for segment in layout.segments:  # parents precede their children: ids increase
+        if all(places.get(parent) == DONE for parent in segment.parents):
+            place = starts.get(segment.id, START)
+            if place == DONE and segment.is_active:
+                raise Misuse("the result for an active segment must not be its end", segment=segment.id)
+            places[segment.id] = place
+    unread = [segment.id for segment in layout.segments if segment.id not in places]
     return SourceOffset(layout.epoch, _kept(places, layout, unread), initial=True, life=life, topic=topic)
 
 
@@ -93,16 +93,18 @@ class Reading:
 
 def plan_together(readings: Sequence[Reading], limits: Limits = UNLIMITED) -> list[SourceOffset]:
     """The end of one batch in each of several topics; the limits apply to the whole batch."""
-    for one in readings:
-        if one.layout.epoch < one.start.epoch:
+    for reading in readings:
+        if reading.layout.epoch < reading.start.epoch:
             raise NotReady(
-                "the layout is older than the offset: read it again", layout=one.layout.epoch, offset=one.start.epoch
+                "the layout is older than the offset: read it again",
+                layout=reading.layout.epoch,
+                offset=reading.start.epoch,
             )
     budget = Budget(limits)
-    planned = [_Planning(one, budget) for one in readings]
+    planned = [_Planning(reading, budget) for reading in readings]
     for part in planned:
         part.settle()
-    if any(one.rules.balance is Balance.TIME for one in readings):
+    if any(reading.rules.balance is Balance.TIME for reading in readings):
         _by_time(planned, budget)
     else:
         _by_backlog(planned, budget)
@@ -178,8 +180,8 @@ def _by_time(planned: Sequence[_Planning], budget: Budget) -> None:
             part.force(id)
         elif not part.take_one(id):
             return
-        for one in part.next(id):
-            heappush(queue, (part.age(one), number, one))
+        for child in part.next(id):
+            heappush(queue, (part.age(child), number, child))
 
 
 def _share(planned: Sequence[_Planning], budget: Budget) -> None:
@@ -261,19 +263,19 @@ class _Planning:
 
     def _cuts(self) -> Cuts:
         """Task boundaries inside segments, so that the batch has enough tasks with about equal numbers of messages."""
-        wanted, most = self._rules.partitions_min, self._budget.messages
-        if not wanted or self._rules.key_order is not KeyOrder.RELAXED:
+        partitions, most = self._rules.partitions_min, self._budget.messages
+        if not partitions or self._rules.key_order is not KeyOrder.RELAXED:
             return {}
-        found: dict[SegmentId, tuple[ReadPosition, ...]] = {}
+        by_segment: dict[SegmentId, tuple[ReadPosition, ...]] = {}
         for id in sorted(self._gave):
             marks, taken = self._stretch(id).marks, self._taken[id]
             count = marks[taken - 1].messages
-            parts = -(-wanted * count // most)
+            parts = -(-partitions * count // most)
             places = [bisect_left(marks, count * part // parts, hi=taken, key=_messages) for part in range(1, parts)]
             cuts = tuple(marks[at].place for at in dict.fromkeys(places) if at < taken - 1)
             if cuts:
-                found[id] = cuts
-        return found
+                by_segment[id] = cuts
+        return by_segment
 
     # What may be read
 

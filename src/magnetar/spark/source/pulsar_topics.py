@@ -61,14 +61,14 @@ class PulsarTopicInfo:
             )
         shape = await self.shape(start.epoch)
         start = shape.adopted(start)
-        asked = {id: place for id, place in start.places.items() if place != DONE and id in shape.layout}
-        asked.update(dict.fromkeys(unread(shape.layout, start.places), START))
-        await self._forget(asked)
+        open_places = {id: place for id, place in start.places.items() if place != DONE and id in shape.layout}
+        open_places.update(dict.fromkeys(unread(shape.layout, start.places), START))
+        await self._forget(open_places)
 
         async def one(id: SegmentId) -> ReadableRange:
-            return await self._stretch(shape, id, asked[id], limits)
+            return await self._stretch(shape, id, open_places[id], limits)
 
-        return TopicSnapshot(shape, await _each(asked, one))
+        return TopicSnapshot(shape, await _each(open_places, one))
 
     async def find(self, where: Extreme | AtTime) -> tuple[TopicLayout, Places]:
         shape = await self.shape()
@@ -77,8 +77,8 @@ class PulsarTopicInfo:
 
         async def one(id: SegmentId) -> ReadPosition:
             segment = shape.layout.segment(id)
-            found = await (self._end(shape, segment) if where is Extreme.LATEST else self._at(shape, segment, where))
-            return DONE if found is None and not segment.is_active else found or START
+            position = await (self._end(shape, segment) if where is Extreme.LATEST else self._at(shape, segment, where))
+            return DONE if position is None and not segment.is_active else position or START
 
         return shape, await _each([one.id for one in shape.layout.segments], one)
 
@@ -152,21 +152,21 @@ class PulsarTopicInfo:
         )
 
         name = f"time-{self._client.runtime.rng('spark.times').getrandbits(48):012x}"
-        asked = ConsumerConfig(name, durable=False, start=MessageId.EARLIEST)
-        reader = Reader(self._client.lookup, shape.topics[segment.id], asked, schema=BYTES)
+        config = ConsumerConfig(name, durable=False, start=MessageId.EARLIEST)
+        reader = Reader(self._client.lookup, shape.topics[segment.id], config, schema=BYTES)
         try:
             await reader._start()
             await reader.seek(where.ms)
             if await reader.has_message_available():
-                found = (await reader.receive()).id
-                return ReadPosition(found.ledger, found.entry)
+                id = (await reader.receive()).id
+                return ReadPosition(id.ledger, id.entry)
         finally:
             await reader.close()
         return await self._end(shape, segment)
 
     async def _forget(self, kept: Iterable[SegmentId]) -> None:
-        wanted = set(kept)
-        for id in [id for id in self._probes if id not in wanted]:
+        names = set(kept)
+        for id in [id for id in self._probes if id not in names]:
             await self._probes.pop(id).close()
 
 
@@ -179,21 +179,21 @@ def marks(
     there = last[1] + 1 - begin if here else 1 << 31
     most = min(there, limits.messages or there, (limits.bytes or NUMBER_MAX) // max(size, 1) + 1)
     step = max(1, most // SPARK_MARKS_MAX)
-    found = [
+    cut_points = [
         CutPoint(ReadPosition(first[0], begin + count), count, count * size, publish_ms)
         for count in range(step, most + 1, step)
         if count < there
     ]
     # The size of the ledgers in between is unknown: it counts as more than any limit.
     count, bytes = (there, there * size) if here else (NUMBER_MAX >> 8, NUMBER_MAX >> 8)
-    return [*found, CutPoint(ReadPosition(last[0], last[1] + 1), count, bytes, publish_ms)]
+    return [*cut_points, CutPoint(ReadPosition(last[0], last[1] + 1), count, bytes, publish_ms)]
 
 
 async def _each(ids: Iterable[SegmentId], call: Callable[[SegmentId], Awaitable[T]]) -> dict[SegmentId, T]:
     """Runs the call for all segments, several at a time."""
-    found: dict[SegmentId, T] = {}
+    results: dict[SegmentId, T] = {}
     waiting = list(ids)
     while waiting:
         now, waiting = waiting[:SPARK_ASKED_AT_ONCE_MAX], waiting[SPARK_ASKED_AT_ONCE_MAX:]
-        found.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
-    return found
+        results.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
+    return results

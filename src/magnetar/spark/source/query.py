@@ -75,12 +75,12 @@ class Query:
 
     def __init__(
         self,
-        asked: SourceOptions,
+        options: SourceOptions,
         facts: TopicInfo,
         clock: Callable[[], float],
         tell: Callable[[str], None] = lambda warning: None,
     ) -> None:
-        self._asked = asked
+        self._asked = options
         self._facts = facts
         self._clock = clock
         self._tell = tell
@@ -153,10 +153,10 @@ class Query:
         """The tasks of a planned batch; deterministic."""
         await self._belongs(end)
         shape = await self._facts.shape(end.epoch)
-        found = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
+        planned = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
         if self._asked.rules.fail_on_data_loss:
-            await self._check(found)
-        return _planned(self._asked.url, shape, found)
+            await self._check(planned)
+        return _planned(self._asked.url, shape, planned)
 
     async def committed(self, end: SourceOffset) -> None:
         await self._facts.hold(end)
@@ -166,21 +166,21 @@ class Query:
 
     async def whole(self) -> list[ReadTask]:
         """The tasks of one batch from the starting to the ending offsets."""
-        asked = self._asked
-        start = await self._found(asked.starting)
-        ending = asked.ending.only() if isinstance(asked.ending, Offset) else asked.ending
+        options = self._asked
+        start = await self._found(options.starting)
+        ending = options.ending.only() if isinstance(options.ending, Offset) else options.ending
         if isinstance(ending, SourceOffset):  # ignores the start and the gaps of its own batch
             return await self.tasks(start, replace(ending, origin=None, gaps={}, cuts={}, initial=False))
-        if isinstance(asked.ending, AtTime):
-            shape, places = await self._facts.find(asked.ending)
+        if isinstance(options.ending, AtTime):
+            shape, places = await self._facts.find(options.ending)
             target = initial(shape.layout, places)
-            survey = await self._facts.survey(start, UNLIMITED, asked.rules)
+            survey = await self._facts.survey(start, UNLIMITED, options.rules)
             frozen = Snapshot(shape.layout, target)
-            end = frozen.plan(shape.adopted(start), survey.stretches, UNLIMITED, rules=asked.rules)
+            end = frozen.plan(shape.adopted(start), survey.stretches, UNLIMITED, rules=options.rules)
         else:
-            survey = await self._facts.survey(start, UNLIMITED, asked.rules)
+            survey = await self._facts.survey(start, UNLIMITED, options.rules)
             shape = survey.shape
-            end = snapshot(shape.adopted(start), shape.layout, survey.stretches, rules=asked.rules).target
+            end = snapshot(shape.adopted(start), shape.layout, survey.stretches, rules=options.rules).target
         return await self.tasks(start, end)
 
     async def _found(self, where: Where) -> SourceOffset:
@@ -200,9 +200,9 @@ class Query:
         shape = await self._facts.shape()
         offset.belongs(topic=shape.topic, life=shape.life)
 
-    async def _check(self, found: tuple[Task, ...]) -> None:
+    async def _check(self, planned: tuple[Task, ...]) -> None:
         """Checks that all messages of a planned batch still exist: it may have been planned long ago."""
-        starts = {piece.segment: piece.start for one in found for piece in one.pieces}
+        starts = {piece.segment: piece.start for one in planned for piece in one.pieces}
         for id, left in (await self._facts.lost(starts)).items():
             raise DataLost(
                 "messages of a planned batch were deleted, so it cannot be read again: increase the topic's "
@@ -212,28 +212,28 @@ class Query:
                 next=str(left),
             )
 
-    async def _end(self, given: SourceOffset, limits: Limits) -> SourceOffset:
+    async def _end(self, start: SourceOffset, limits: Limits) -> SourceOffset:
         waited = self._clock() - self._planned >= self._asked.trigger_delay_s
         if self._available_now or waited:
             limits = replace(limits, messages_min=0)
-        one = await self.prepare(given, limits)
-        (end,) = plan_together([one.reading], limits)
-        return given if end is one.reading.start else end
+        prepared = await self.prepare(start, limits)
+        (end,) = plan_together([prepared.reading], limits)
+        return start if end is prepared.reading.start else end
 
-    async def prepare(self, given: SourceOffset, limits: Limits) -> Prepared:
+    async def prepare(self, batch_start: SourceOffset, limits: Limits) -> Prepared:
         """The planning input for a batch from here."""
         rules = self._asked.rules
-        survey = await self._facts.survey(given, limits, rules)
+        survey = await self._facts.survey(batch_start, limits, rules)
         shape = survey.shape
-        start = shape.adopted(given)
+        start = shape.adopted(batch_start)
         self._survey = (start, survey)
         rules = _careful(rules, start, shape.layout)
         if not self._available_now:
-            return Prepared(given, Reading(start, shape.layout, survey.stretches, rules))
+            return Prepared(batch_start, Reading(start, shape.layout, survey.stretches, rules))
         if self._snapshot is None:
-            everything = survey if limits == UNLIMITED else await self._facts.survey(given, UNLIMITED, rules)
+            everything = survey if limits == UNLIMITED else await self._facts.survey(batch_start, UNLIMITED, rules)
             self._snapshot = snapshot(start, everything.shape.layout, everything.stretches, rules=rules)
-        return Prepared(given, self._snapshot.reading(start, survey.stretches, rules))
+        return Prepared(batch_start, self._snapshot.reading(start, survey.stretches, rules))
 
 
 def deleted(topic: str) -> str:
@@ -257,8 +257,8 @@ def _careful(rules: Rules, start: SourceOffset, layout: Layout) -> Rules:
     return rules
 
 
-def _planned(url: str, shape: TopicLayout, found: tuple[Task, ...]) -> list[ReadTask]:
+def _planned(url: str, shape: TopicLayout, segment_tasks: tuple[Task, ...]) -> list[ReadTask]:
     return [
         ReadTask(url, shape.topic, one, tuple(shape.topics[piece.segment] for piece in one.pieces), str(shape.routing))
-        for one in found
+        for one in segment_tasks
     ]

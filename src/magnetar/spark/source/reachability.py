@@ -25,13 +25,13 @@ async def reach(client: ReadClient, topics: Sequence[str], namespace: str = "") 
     if namespace:
         await _there(client, namespace)
     for topic in topics:
-        known = shapes(client, topic)
+        layouts = shapes(client, topic)
         try:
-            await known.now()
+            await layouts.now()
         except TopicNotFound as error:
             raise await missing(client, topic, error) from None
         finally:
-            await known.close()
+            await layouts.close()
 
 
 async def _there(client: ReadClient, namespace: str) -> None:
@@ -65,12 +65,12 @@ async def broker(client: ReadClient) -> str:
     """The version that the broker announces."""
     try:
         async with asyncio.timeout(SPARK_REACH_S * 2):  # a rejected connection ends the wait earlier, with its reason
-            made = await persist(client.runtime, SPARK_REACH_S, client.lookup.service, what="connecting")
+            connection = await persist(client.runtime, SPARK_REACH_S, client.lookup.service, what="connecting")
     except TimeoutError:
         raise unreachable(client.url, f"no answer within {SPARK_REACH_S * 2:g} s") from None
     except MagnetarError as error:
         raise unreachable(client.url, str(error.__cause__ or error)) from None
-    return made.server_version
+    return connection.server_version
 
 
 def unreachable(url: str, why: str) -> NotReady:
@@ -80,7 +80,7 @@ def unreachable(url: str, why: str) -> NotReady:
     )
 
 
-async def missing(client: ReadClient, topic: str, told: TopicNotFound) -> TopicNotFound:
+async def missing(client: ReadClient, topic: str, error: TopicNotFound) -> TopicNotFound:
     """The error for a missing topic; it names the namespace if that is missing."""
     namespace = str(topic_name(topic).namespace)
     try:
@@ -95,5 +95,5 @@ async def missing(client: ReadClient, topic: str, told: TopicNotFound) -> TopicN
         pass  # the first error has enough detail
     return TopicNotFound(
         f"option topic: {topic} does not exist at {client.url}\n  why: a query creates no topic; the broker "
-        f"replied: {told}\n  do: create it (magnetar topic create {topic}), or correct the option"
+        f"replied: {error}\n  do: create it (magnetar topic create {topic}), or correct the option"
     )

@@ -28,8 +28,8 @@ from magnetar.spark.values.table import ValueTable
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, asked: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
-        self._asked = asked
+    def __init__(self, options: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
+        self._asked = options
         self._columns = columns
         self._made: AnyQuery | None = None
 
@@ -37,9 +37,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_asked": self._asked, "_columns": self._columns, "_made": None}
 
     def initialOffset(self) -> dict[str, Any]:
-        made = self._query()
-        found: dict[str, Any] = planned(self._asked, made.start).document()
-        return found
+        query = self._query()
+        offset: dict[str, Any] = planned(self._asked, query.start).document()
+        return offset
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark supports one limit at a time; the planner applies the others."""
@@ -53,24 +53,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        made = self._query()
-        given = made.offset(start)
+        query = self._query()
+        offset = query.offset(start)
         everything = isinstance(limit, ReadAllAvailable)
-        end = planned(self._asked, lambda: made.latest(given, unlimited=everything))
-        return start if end is given else end.document()
+        end = planned(self._asked, lambda: query.latest(offset, unlimited=everything))
+        return start if end is offset else end.document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        made = self._query()
-        found = run(self._asked.url, lambda _: made.report())
-        return None if found is None else found.document()
+        query = self._query()
+        offset = run(self._asked.url, lambda _: query.report())
+        return None if offset is None else offset.document()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._query().freeze()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        made = self._query()
-        first, last = made.offset(start), made.offset(end)
-        return [InputPartition(one) for one in run(self._asked.url, lambda _: made.tasks(first, last))]
+        query = self._query()
+        first, last = query.offset(start), query.offset(end)
+        return [InputPartition(one) for one in run(self._asked.url, lambda _: query.tasks(first, last))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         task: ReadTask = partition.value
@@ -79,9 +79,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return record_batches(task, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
-        made = self._query()
-        last = made.offset(end)
-        run(self._asked.url, lambda _: made.committed(last))
+        query = self._query()
+        last = query.offset(end)
+        run(self._asked.url, lambda _: query.committed(last))
 
     def _query(self) -> AnyQuery:
         if self._made is None:

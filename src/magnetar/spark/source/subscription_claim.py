@@ -39,15 +39,15 @@ class Run:
 
 def run_of(owner: str, host: str) -> Run | None:
     """The run that a hold names, seen from a host; None: the owner is not a run."""
-    found = _OWNER.fullmatch(owner)
-    if found is None:
+    match = _OWNER.fullmatch(owner)
+    if match is None:
         return None
     try:
-        began = datetime.fromisoformat(found[5])
+        began = datetime.fromisoformat(match[5])
     except ValueError:
         return None
     began_ms = round(began.timestamp() * 1000)
-    return Run(found[1], found[2], int(found[3]), int(found[4]), began_ms, found[2] == host)
+    return Run(match[1], match[2], int(match[3]), int(match[4]), began_ms, match[2] == host)
 
 
 class Claim:
@@ -65,8 +65,8 @@ class Claim:
 
     def elsewhere(self, owner: str) -> Run | None:
         """The other run that owns the hold."""
-        found = run_of(owner, self._run.host)
-        return None if found is None or found.token == self._run.token else found
+        run = run_of(owner, self._run.host)
+        return None if run is None or run.token == self._run.token else run
 
     def held(self, topic: str, subscription: str, before: str) -> None:
         """This run has just taken the hold from `before`. `Conflict`: another query uses it and was first."""

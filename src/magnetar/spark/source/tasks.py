@@ -71,15 +71,15 @@ def tasks(start: SourceOffset, end: SourceOffset, layout: Layout, *, rules: Rule
             for part in _parts(reads[id], end.cuts.get(id, ()))
         )
     before = {id: ancestors(layout, id) & reads.keys() for id in reads}
-    made: list[tuple[SegmentId, Task]] = []
+    pairs: list[tuple[SegmentId, Task]] = []
     for leaf in sorted(reads, key=lambda id: (layout.segment(id).range.start, id)):
         after = [layout.segment(id).range for id in reads if leaf in before[id]]
         keys = _minus(layout.segment(leaf).range, after)
         if keys:
             pieces = (_piece(layout, id, reads[id], keys) for id in sorted(before[leaf] | {leaf}))
-            made.append((leaf, Task(tuple(piece for piece in pieces if piece is not None))))
-    each = -(-rules.partitions_min // max(1, len(made)))
-    return tuple(one for leaf, task in made for one in _bucketed(task, layout.segment(leaf).bucket_splits, each))
+            pairs.append((leaf, Task(tuple(piece for piece in pieces if piece is not None))))
+    each = -(-rules.partitions_min // max(1, len(pairs)))
+    return tuple(one for leaf, task in pairs for one in _bucketed(task, layout.segment(leaf).bucket_splits, each))
 
 
 def _parts(
@@ -90,9 +90,9 @@ def _parts(
     return list(pairwise(places))
 
 
-def _bucketed(task: Task, splits: tuple[int, ...], wanted: int) -> list[Task]:
-    """The same rows in at most `wanted` tasks, each key in one of them."""
-    count = min(wanted, len(splits) + 1)
+def _bucketed(task: Task, splits: tuple[int, ...], parts: int) -> list[Task]:
+    """The same rows in at most `parts` tasks, each key in one of them."""
+    count = min(parts, len(splits) + 1)
     if count < 2:
         return [task]
     starts = [0, *splits]

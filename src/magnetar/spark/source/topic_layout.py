@@ -116,20 +116,20 @@ class _Plain:
 
     async def now(self, epoch: Epoch = FIRST) -> TopicLayout:
         now = self._client.runtime.monotonic()
-        known = self._shape
-        if known is None or now - self._asked > SPARK_PARTITIONS_FRESH_S or known.layout.epoch < epoch:
+        layout = self._shape
+        if layout is None or now - self._asked > SPARK_PARTITIONS_FRESH_S or layout.layout.epoch < epoch:
             names = await self._client.partitions(str(self._name))
-            known = self._shape = plain(self._name.canonical, names)
+            layout = self._shape = plain(self._name.canonical, names)
             self._asked = now
-        if known.layout.epoch < epoch:
+        if layout.layout.epoch < epoch:
             raise Misuse(
                 "the topic has fewer partitions than the offset: it was probably deleted and recreated. Set a "
                 "new checkpointLocation",
                 topic=self._name,
-                partitions=len(known.layout),
+                partitions=len(layout.layout),
                 offset=epoch,
             )
-        return known
+        return layout
 
     async def close(self) -> None:
         """Closes no resource."""

@@ -70,9 +70,9 @@ def columns_of(node: Node) -> tuple[Column, ...]:
 
 def _all(read: Callable[[RowCursors, Ints], Any], values: Any) -> Any:
     walk = RowCursors(values)
-    found = read(walk, walk.everything())
+    rows_read = read(walk, walk.everything())
     walk.ended()
-    return found
+    return rows_read
 
 
 def _way(written: Node, read: Node | None, path: str) -> Read:
@@ -125,25 +125,25 @@ def _fields(
     """
     sources = _sources(written, read)
     fields = {one.name: one for one in read.fields}
-    asked = [fields[name] for name in (fields if names is None else names)]
-    missing = dict(enumerate(asked))
+    chosen = [fields[name] for name in (fields if names is None else names)]
+    missing = dict(enumerate(chosen))
     places = {sources[one.name]: place for place, one in missing.items() if one.name in sources}
     steps: list[tuple[int | None, Read]] = []
     for field in written.fields:
         place = places.get(field.name)
-        wanted = None if place is None else missing.pop(place).type
-        steps.append((place, _way(field.type, wanted, inner(path, field.name))))
+        default = None if place is None else missing.pop(place).type
+        steps.append((place, _way(field.type, default, inner(path, field.name))))
     absent = [(place, _absent(one, inner(path, one.name))) for place, one in missing.items()]
 
     def columns(walk: RowCursors, rows: Ints) -> list[Any]:
-        made: list[Any] = [None] * len(asked)
+        arrays: list[Any] = [None] * len(chosen)
         for place, step in steps:
-            found = step(walk, rows)
+            array = step(walk, rows)
             if place is not None:
-                made[place] = found
+                arrays[place] = array
         for place, scalar in absent:
-            made[place] = pa.repeat(scalar, len(rows))
-        return made
+            arrays[place] = pa.repeat(scalar, len(rows))
+        return arrays
 
     return columns
 
@@ -152,14 +152,14 @@ def _sources(written: Record, read: Record) -> dict[str, str]:
     """Maps each read field to its written field: the field of its own name, else of an alias that is not the name or an
     earlier alias of another field.
     """
-    there = {one.name for one in written.fields}
-    free = there - {one.name for one in read.fields}
+    there = {field.name for field in written.fields}
+    free = there - {field.name for field in read.fields}
     sources: dict[str, str] = {}
-    for one in read.fields:
-        source = one.name if one.name in there else next((alias for alias in one.aliases if alias in free), None)
+    for field in read.fields:
+        source = field.name if field.name in there else next((alias for alias in field.aliases if alias in free), None)
         if source is not None:
             free.discard(source)
-            sources[one.name] = source
+            sources[field.name] = source
     return sources
 
 
@@ -172,10 +172,10 @@ def _record(written: Record, read: Record, path: str) -> Read:
     columns, kind = _fields(written, read, path), arrow_type(read)
 
     def record(walk: RowCursors, rows: Ints) -> Any:
-        made = columns(walk, rows)
-        if not made:
+        arrays = columns(walk, rows)
+        if not arrays:
             return pa.Array.from_buffers(kind, len(rows), [None])
-        return pa.StructArray.from_arrays(made, fields=list(kind))
+        return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
     return record
 
@@ -185,8 +185,8 @@ def _list(item: Read, written: ArrayType, kind: Any, path: str) -> Read:
 
     def listed(walk: RowCursors, rows: Ints) -> Any:
         blocks = items.read(walk, rows, lambda inside, rows: [item(inside, rows)])
-        offsets, (made,) = gathered(blocks, len(rows), [kind.value_type])
-        return pa.ListArray.from_arrays(offsets, made, type=kind)
+        offsets, (elements,) = gathered(blocks, len(rows), [kind.value_type])
+        return pa.ListArray.from_arrays(offsets, elements, type=kind)
 
     return listed
 
@@ -216,9 +216,9 @@ def _pairs(written: MapType, path: str) -> ArrayReader:
 def _branches(written: Union, read: Node | None, path: str) -> Read:
     """Decodes rows by their written branch and restores their order."""
     ways: list[Read] = []
-    for one in written.branches:
+    for alternative in written.branches:
         try:
-            ways.append(_way(one, read, path))
+            ways.append(_way(alternative, read, path))
         except Incompatible as error:
             ways.append(_refused(error, path))
     kind = None if read is None else arrow_type(read)
@@ -274,9 +274,9 @@ def _chosen(written: Node, read: Union, path: str) -> Read:
 
 def _member(way: Read, place: int, kind: Any) -> Read:
     def member(walk: RowCursors, rows: Ints) -> Any:
-        found = way(walk, rows)
-        made = [found if index == place else pa.nulls(len(rows), one.type) for index, one in enumerate(kind)]
-        return pa.StructArray.from_arrays(made, fields=list(kind))
+        values = way(walk, rows)
+        children = [values if index == place else pa.nulls(len(rows), one.type) for index, one in enumerate(kind)]
+        return pa.StructArray.from_arrays(children, fields=list(kind))
 
     return member
 

@@ -98,23 +98,23 @@ class ArrayReader:
         """Decodes all items of a block together, as if each were a row."""
         starts, owners = self._starts(walk, rows, counts, read), np.repeat(rows, counts)
         inside = walk.inside(starts, walk.ends[owners])
-        made = _told(inside, read, owners)
+        values = _told(inside, read, owners)
         last = np.cumsum(counts) - 1
         follow = np.append(inside.at[:-1] == starts[1:], True)
         follow[last] = True
         walk.check(owners, follow, "its items are not contiguous", self._path)
         walk.at[rows] = inside.at[last]
-        return made
+        return values
 
     def _counted(self, walk: RowCursors, rows: Ints, left: Ints, empty_max: int | None = None) -> tuple[Ints, Ints]:
         """The rows whose next block has items, and the number of items. `empty_max` limits items without bytes, if they
         are decoded.
         """
-        told = walk.int64(rows[left], self._path)
-        sized = np.flatnonzero(told < 0)
+        block_counts = walk.int64(rows[left], self._path)
+        sized = np.flatnonzero(block_counts < 0)
         if sized.size:  # a negative count is followed by the block's size in bytes, for readers that skip it
             walk.int64(rows[left[sized]], self._path)
-        counts = np.abs(told)  # the lowest number has no positive counterpart and stays negative
+        counts = np.abs(block_counts)  # the lowest number has no positive counterpart and stays negative
         fits, why = counts >= 0, "it has more items than bytes"
         if self._width != 0:
             room = walk.ends[rows[left]] - walk.at[rows[left]]
@@ -123,7 +123,7 @@ class ArrayReader:
             fits &= counts <= SPARK_EMPTY_ITEMS_MAX
             fits &= np.cumsum(np.where(fits, counts, 0)) <= empty_max
             why = f"it has more than {SPARK_EMPTY_ITEMS_MAX} items without bytes in rows that are read together"
-        walk.check(rows[left], fits, why, self._path, told)
+        walk.check(rows[left], fits, why, self._path, block_counts)
         return left[counts > 0], counts[counts > 0]
 
     def _starts(self, walk: RowCursors, rows: Ints, counts: Ints, read: Read) -> Ints:
@@ -159,19 +159,19 @@ class ArrayReader:
 def gathered(blocks: Sequence[ArrayBlock], count: int, kinds: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Items in the order of their rows, and the first item of each of `count` rows."""
     totals = np.zeros(count + 1, np.int64)
-    for one in blocks:
-        totals[one.rows + 1] += one.counts
+    for block in blocks:
+        totals[block.rows + 1] += block.counts
     offsets = np.cumsum(totals)
     if len(blocks) < 2:
         return _int32(offsets), blocks[0].made if blocks else [pa.array([], kind) for kind in kinds]
     order = np.empty(int(offsets[-1]), np.int64)
     free, done = offsets[:-1].copy(), 0  # position for the next item of each row
-    for one in blocks:
-        places = np.repeat(free[one.rows], one.counts) + _within(one.counts)
+    for block in blocks:
+        places = np.repeat(free[block.rows], block.counts) + _within(block.counts)
         order[places] = np.arange(done, done + len(places))
-        free[one.rows] += one.counts
+        free[block.rows] += block.counts
         done += len(places)
-    columns = zip(*(one.made for one in blocks), strict=True)
+    columns = zip(*(block.made for block in blocks), strict=True)
     return _int32(offsets), [pa.concat_arrays(list(column)).take(pa.array(order)) for column in columns]
 
 
@@ -197,8 +197,8 @@ def _told(inside: RowCursors, read: Read, owners: Ints) -> Any:
 
 def _within(counts: Ints) -> Ints:
     """0, 1, 2... for each."""
-    found: Ints = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return found
+    offsets: Ints = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return offsets
 
 
 def _by_numbers(walk: RowCursors, rows: Ints, counts: Ints, each: int) -> Ints:
@@ -288,8 +288,8 @@ def _all(parts: Sequence[Skip]) -> Skip:
         return parts[0]
 
     def skip(data: bytes, at: int) -> int:
-        for one in parts:
-            at = one(data, at)
+        for part in parts:
+            at = part(data, at)
         return at
 
     return skip

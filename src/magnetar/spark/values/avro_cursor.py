@@ -78,13 +78,15 @@ class RowCursors:
         if left.size:
             raise Unreadable(int(rows[left[0]]), "a number does not end", field)
         self._move(rows, at, field)
-        found: Ints = ((values >> np.uint64(1)) ^ (np.uint64(0) - (values & np.uint64(1)))).view(np.int64)
-        return found
+        numbers: Ints = ((values >> np.uint64(1)) ^ (np.uint64(0) - (values & np.uint64(1)))).view(np.int64)
+        return numbers
 
     def int32(self, rows: Ints, field: str) -> Ints:
-        found = self.int64(rows, field)
-        self.check(rows, (found >= _INT_MIN) & (found <= _INT_MAX), "a number does not fit into 32 bits", field, found)
-        return found
+        numbers = self.int64(rows, field)
+        self.check(
+            rows, (numbers >= _INT_MIN) & (numbers <= _INT_MAX), "a number does not fit into 32 bits", field, numbers
+        )
+        return numbers
 
     def width(self, rows: Ints, size: int, field: str) -> tuple[Ints, Ints]:
         """A fixed number of bytes of each row: start and end."""
@@ -113,11 +115,11 @@ class RowCursors:
         """The bytes as a binary array; positions increase."""
         return cut(self.buffer, starts, ends, np.ones(len(starts), np.bool_))
 
-    def check(self, rows: Ints, good: Bools, why: str, field: str, found: Ints | Bytes | None = None) -> None:
-        """`found`: values for the error of the first bad row."""
+    def check(self, rows: Ints, good: Bools, why: str, field: str, actual: Ints | Bytes | None = None) -> None:
+        """`actual`: values for the error of the first bad row."""
         if not good.all():
             first = int(np.argmin(good))
-            raise Unreadable(int(rows[first]), why if found is None else f"{why}: {int(found[first])}", field)
+            raise Unreadable(int(rows[first]), why if actual is None else f"{why}: {int(actual[first])}", field)
 
     def _within(self, rows: Ints, at: Ints, field: str) -> None:
         self.check(rows, at <= self.ends[rows], "the value ends too early", field)

@@ -44,15 +44,15 @@ def leaf(written: Leaf, read: Leaf, path: str) -> Read:
             written = read  # only the newer schema has the logical type
     if isinstance(written, Fixed) and isinstance(read, Fixed) and written.size != read.size:
         raise Incompatible(f"fixed of {written.size} bytes cannot be read as one of {read.size}", path)
-    made, kind = _as_written(written, path), arrow_type(read)
+    reader, kind = _as_written(written, path), arrow_type(read)
     if arrow_type(written) == kind:
-        return made
+        return reader
     if not _fits(written, read):
         raise Incompatible(f"{said(written)} cannot be read as {said(read)}", path)
 
     def cast(walk: RowCursors, rows: Ints) -> Any:
-        found = made(walk, rows)
-        return _row_by_row(found, rows, path, lambda array: array.cast(kind, safe=not pa.types.is_floating(kind)))
+        values = reader(walk, rows)
+        return _row_by_row(values, rows, path, lambda array: array.cast(kind, safe=not pa.types.is_floating(kind)))
 
     return cast
 
@@ -105,37 +105,37 @@ def _whole(node: Scalar, path: str) -> Read:
     kind, per = UNITS.get((node.kind, node.logical), (_NUMERIC[node.kind], 0))
 
     def numbers(walk: RowCursors, rows: Ints) -> Any:
-        found = walk.int32(rows, path) if node.kind == "int" else walk.int64(rows, path)
+        numbers = walk.int32(rows, path) if node.kind == "int" else walk.int64(rows, path)
         if per > 1:
             limit = ((1 << 63) - 1) // per
-            good = (found >= -limit) & (found <= limit)
-            walk.check(rows, good, "a time is outside the range of the column", path, found)
-            found = found * per
+            good = (numbers >= -limit) & (numbers <= limit)
+            walk.check(rows, good, "a time is outside the range of the column", path, numbers)
+            numbers = numbers * per
         elif per < 0:
-            found = found // -per
+            numbers = numbers // -per
         if node.kind == "int" and per == 0:
-            return pa.array(found.astype(np.int32)).cast(kind)
-        return pa.array(found).cast(kind)
+            return pa.array(numbers.astype(np.int32)).cast(kind)
+        return pa.array(numbers).cast(kind)
 
     return numbers
 
 
 def _booleans(walk: RowCursors, rows: Ints, path: str) -> Any:
-    found = walk.buffer[walk.width(rows, 1, path)[0]]
-    walk.check(rows, found <= 1, "it must be true or false", path, found)
-    return pa.array(found == 1)
+    values = walk.buffer[walk.width(rows, 1, path)[0]]
+    walk.check(rows, values <= 1, "it must be true or false", path, values)
+    return pa.array(values == 1)
 
 
 def _symbols(written: EnumType, read: EnumType, path: str) -> Read:
     """A symbol that the newer schema lacks becomes its default; without a default it stays unchanged."""
-    known = set(read.symbols)
-    texts = [one if one in known or read.default is None else read.default for one in written.symbols]
+    allowed = set(read.symbols)
+    texts = [one if one in allowed or read.default is None else read.default for one in written.symbols]
     symbols = pa.array(texts, pa.string())
 
     def named(walk: RowCursors, rows: Ints) -> Any:
-        found = walk.int32(rows, path)
-        walk.check(rows, (found >= 0) & (found < len(texts)), "it must be a symbol of its enum", path, found)
-        return symbols.take(pa.array(found))
+        indexes = walk.int32(rows, path)
+        walk.check(rows, (indexes >= 0) & (indexes < len(texts)), "it must be a symbol of its enum", path, indexes)
+        return symbols.take(pa.array(indexes))
 
     return named
 
@@ -153,8 +153,8 @@ def _decimals(walk: RowCursors, rows: Ints, places: tuple[Ints, Ints], node: Fix
         at = ends - 1 - place
         walk.check(rows, (at < starts) | (walk.buffer[np.maximum(at, 0)] == sign), "a decimal is too large", path)
     kind = arrow_type(node)
-    made = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(lying.tobytes())])
-    return _row_by_row(made, rows, path, _valid)
+    array = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(lying.tobytes())])
+    return _row_by_row(array, rows, path, _valid)
 
 
 def _valid(array: Any) -> Any:
@@ -162,18 +162,18 @@ def _valid(array: Any) -> Any:
     return array
 
 
-def _texts(found: Any, rows: Ints, path: str) -> Any:
-    return _row_by_row(found, rows, path, lambda array: array.cast(pa.string()))
+def _texts(values: Any, rows: Ints, path: str) -> Any:
+    return _row_by_row(values, rows, path, lambda array: array.cast(pa.string()))
 
 
-def _row_by_row(found: Any, rows: Ints, path: str, made: Callable[[Any], Any]) -> Any:
+def _row_by_row(values: Any, rows: Ints, path: str, convert: Callable[[Any], Any]) -> Any:
     """Converts all rows together; if Arrow fails, searches for the bad row."""
     try:
-        return made(found)
+        return convert(values)
     except pa.ArrowInvalid:
-        for place in range(len(found)):
+        for place in range(len(values)):
             try:
-                made(found.slice(place, 1))
+                convert(values.slice(place, 1))
             except pa.ArrowInvalid as error:
                 raise Unreadable(int(rows[place]), str(error).splitlines()[0], path) from None
         raise

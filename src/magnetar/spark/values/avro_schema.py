@@ -119,10 +119,10 @@ def parse(text: bytes) -> Node:
     except (ValueError, RecursionError):
         raise Misuse("the registered definition must be Avro in JSON") from None
     try:
-        found = _Parser().node(document, "")
-        if _size(found, {}) > SPARK_SCHEMA_NODES_MAX:
+        node = _Parser().node(document, "")
+        if _size(node, {}) > SPARK_SCHEMA_NODES_MAX:
             raise Misuse("the registered definition has too many fields", fields_max=SPARK_SCHEMA_NODES_MAX)
-        return found
+        return node
     except RecursionError:
         raise Misuse("the registered definition is nested too deeply") from None
 
@@ -159,9 +159,9 @@ def united(node: Union) -> Scalar | None:
     return None
 
 
-def _size(node: Node, known: dict[int, int]) -> int:
+def _size(node: Node, sizes: dict[int, int]) -> int:
     """The number of types in a definition. A name counts as much as its definition."""
-    if id(node) not in known:
+    if id(node) not in sizes:
         match node:
             case Record(fields=fields):
                 parts: tuple[Node, ...] = tuple(one.type for one in fields)
@@ -171,8 +171,8 @@ def _size(node: Node, known: dict[int, int]) -> int:
                 parts = (inside,)
             case _:
                 parts = ()
-        known[id(node)] = 1 + sum(_size(one, known) for one in parts)
-    return known[id(node)]
+        sizes[id(node)] = 1 + sum(_size(one, sizes) for one in parts)
+    return sizes[id(node)]
 
 
 def _union_type(node: Union) -> Any:
@@ -209,8 +209,8 @@ class _Parser:
                     raise _wrong(path, "must have symbols, as an enum")
                 default = document.get("default")
                 name = self._full(document, path)
-                made = EnumType(_last(name), tuple(symbols), default if isinstance(default, str) else None)
-                return self._known(name, made)
+                enum = EnumType(_last(name), tuple(symbols), default if isinstance(default, str) else None)
+                return self._known(name, enum)
             case "fixed":
                 size = document.get("size")
                 if not isinstance(size, int) or not 0 <= size < 1 << 31:
@@ -240,12 +240,12 @@ class _Parser:
 
     def _record(self, document: Mapping[str, Any], path: str) -> Node:
         name = self._full(document, path)
-        given = document.get("fields")
-        if not isinstance(given, list):
+        listed = document.get("fields")
+        if not isinstance(listed, list):
             raise _wrong(path, "must have fields, as a record")
         outside, self._space = self._space, name.rpartition(".")[0]
         self._open.add(name)
-        fields = tuple(self._field(one, path) for one in given)
+        fields = tuple(self._field(one, path) for one in listed)
         self._open.discard(name)
         self._space = outside
         if len({one.name for one in fields}) != len(fields):
@@ -266,13 +266,11 @@ class _Parser:
         name = document["name"]
         if "type" not in document:
             raise _wrong(inner(path, name), "must have a type")
-        found = self.node(document["type"], inner(path, name))
-        if isinstance(found, Scalar) and "logicalType" in document and not found.logical:
-            found = _logical(found.kind, document)  # some writers place it beside the type instead of in it
+        node = self.node(document["type"], inner(path, name))
+        if isinstance(node, Scalar) and "logicalType" in document and not node.logical:
+            node = _logical(node.kind, document)  # some writers place it beside the type instead of in it
         aliases = document.get("aliases") or []
-        return Field(
-            name, found, document.get("default", NO_DEFAULT), tuple(one for one in aliases if type(one) is str)
-        )
+        return Field(name, node, document.get("default", NO_DEFAULT), tuple(one for one in aliases if type(one) is str))
 
     def _known(self, name: str, node: Node) -> Node:
         self._named[name] = node
@@ -282,8 +280,8 @@ class _Parser:
 def _logical(kind: str, document: Mapping[str, Any]) -> Scalar:
     """An unknown or unsuitable logical type is ignored, as Avro requires."""
     logical = document.get("logicalType")
-    if kind == "bytes" and (found := _decimal(document))[0]:
-        return Scalar(kind, "decimal", *found)
+    if kind == "bytes" and (decimal := _decimal(document))[0]:
+        return Scalar(kind, "decimal", *decimal)
     return Scalar(kind, str(logical)) if (kind, logical) in UNITS else Scalar(kind)
 
 

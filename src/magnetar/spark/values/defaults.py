@@ -67,10 +67,10 @@ def _value(node: Node, default: Any) -> Any:
                 raise _Wrong
             return _scalar(node, default)
         case Fixed(size=size):
-            found = _bytes(default)
-            if len(found) != size:
+            data = _bytes(default)
+            if len(data) != size:
                 raise _Wrong
-            return _decimal(found, node.scale) if node.precision else found
+            return _decimal(data, node.scale) if node.precision else data
         case EnumType(symbols=symbols):
             if default not in symbols:
                 raise _Wrong
@@ -82,8 +82,8 @@ def _value(node: Node, default: Any) -> Any:
         case MapType(values=values):
             return [(name, _value(values, one)) for name, one in _object(default).items()]
         case Record(fields=fields):
-            given = _object(default)
-            return {one.name: _field(one.type, given.get(one.name, one.default)) for one in fields}
+            mapping = _object(default)
+            return {one.name: _field(one.type, mapping.get(one.name, one.default)) for one in fields}
 
 
 def _field(node: Node, default: Any) -> Any:
@@ -97,19 +97,19 @@ def _branch(node: Union, default: Any) -> Any:
     number = united(node)
     if number is not None:
         return _value(number, default)
-    for place, one in enumerate(node.others):
+    for place, branch in enumerate(node.others):
         try:
-            found = _value(one, default)
+            value = _value(branch, default)
         except _Wrong:
             continue
-        return found if len(node.others) == 1 else {f"member{place}": found}
+        return value if len(node.others) == 1 else {f"member{place}": value}
     raise _Wrong
 
 
 def _scalar(node: Scalar, default: Any) -> Any:
     if node.kind == "bytes":
-        found = _bytes(default)
-        return _decimal(found, node.scale) if node.precision else found
+        data = _bytes(default)
+        return _decimal(data, node.scale) if node.precision else data
     per = UNITS.get((node.kind, node.logical), (None, 0))[1]
     if per:
         return default * per if per > 0 else default // -per

@@ -116,9 +116,9 @@ def _type(node: Node, path: str) -> Any:
         case MapType(values=values):
             return dict[str, _or_null(_type(values, path))]  # type: ignore[misc]
         case Record(fields=fields):
-            made = [(f"f{place}", *_field(one, inner(path, one.name))) for place, one in enumerate(fields)]
+            types = [(f"f{place}", *_field(one, inner(path, one.name))) for place, one in enumerate(fields)]
             rename = {f"f{place}": one.name for place, one in enumerate(fields)}
-            return msgspec.defstruct("Row", made, rename=rename, gc=False)
+            return msgspec.defstruct("Row", types, rename=rename, gc=False)
     raise AssertionError(node)
 
 
@@ -143,10 +143,10 @@ def _field(field: Field, path: str) -> tuple[Any, Any]:
 
 def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
     """Builds columns; a number that does not fit its column is reported with its first row."""
-    made: list[Any] = []
+    built: list[Any] = []
     for name, build in columns:
         try:
-            made.append(build(rows))
+            built.append(build(rows))
         except (pa.ArrowException, OverflowError):
             for place, row in enumerate(rows):
                 try:
@@ -154,7 +154,7 @@ def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
                 except (pa.ArrowException, OverflowError) as error:
                     raise Unreadable(place, f"it is outside the range of the column: {error}", name) from None
             raise
-    return made
+    return built
 
 
 def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
@@ -192,11 +192,13 @@ def _build(node: Node) -> Build:
             builds = [(f"f{place}", _build(one.type)) for place, one in enumerate(fields)]
 
             def record(rows: list[Any]) -> Any:
-                made = [build([None if row is None else getattr(row, name) for row in rows]) for name, build in builds]
-                if not made:
+                arrays = [
+                    build([None if row is None else getattr(row, name) for row in rows]) for name, build in builds
+                ]
+                if not arrays:
                     return pa.array([None if row is None else {} for row in rows], kind)
                 absent = pa.array([row is None for row in rows], pa.bool_())
-                return pa.StructArray.from_arrays(made, fields=list(kind), mask=absent)
+                return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)
 
             return record
         case ArrayType(items=items):

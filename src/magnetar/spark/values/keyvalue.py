@@ -67,12 +67,12 @@ class KeyValue:
 
     def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
         """From structs of a message's key and value, either of which may be null."""
-        found = parts(written)
-        makes = [self._part(name, found.schemas[name]) for name in names]
+        halves = parts(written)
+        makes = [self._part(name, halves.schemas[name]) for name in names]
 
         def decode(messages: Any) -> list[Any]:
             keys, values = (messages.field(name) for name in ("key", VALUE))
-            both = dict(zip(_PREFIXES, (keys, values) if found.separated else _apart(values), strict=True))
+            both = dict(zip(_PREFIXES, (keys, values) if halves.separated else _apart(values), strict=True))
             return [make(both[name]) for name, make in zip(names, makes, strict=True)]
 
         return decode
@@ -84,14 +84,14 @@ class KeyValue:
         except Incompatible as error:
             raise Incompatible(error.what, _path(name, form, error.field)) from None
 
-        def column(given: Any) -> Any:
-            there = np.flatnonzero(np.asarray(given.is_valid()))
+        def column(values: Any) -> Any:
+            there = np.flatnonzero(np.asarray(values.is_valid()))
             try:
-                made = decode(given.drop_null())
+                decoded = decode(values.drop_null())
             except Unreadable as error:
                 raise Unreadable(int(there[error.row]), error.what, _path(name, form, error.field)) from None
-            whole = made[0] if form.single else pa.StructArray.from_arrays(made, fields=list(kind))
-            return whole if len(there) == len(given) else _spread(whole, there, len(given))
+            whole = decoded[0] if form.single else pa.StructArray.from_arrays(decoded, fields=list(kind))
+            return whole if len(there) == len(values) else _spread(whole, there, len(values))
 
         return column
 
@@ -131,12 +131,16 @@ def _registered(whole: RegisteredSchema, properties: dict[str, str], prefix: str
     word = properties.get(f"{prefix}.schema.type", "BYTES")
     if word not in ("NONE", *Kind.__members__) or word == Kind.KEY_VALUE.name:
         raise ValueError(f"the {prefix} has the unsupported kind {word[:80]}")
-    told = json.loads(properties.get(f"{prefix}.schema.properties") or "{}")
-    if not isinstance(told, dict):
+    properties_text = json.loads(properties.get(f"{prefix}.schema.properties") or "{}")
+    if not isinstance(properties_text, dict):
         raise ValueError(f"{prefix}.schema.properties must be an object of texts")
     kind = Kind.BYTES if word == "NONE" else Kind[word]
     return RegisteredSchema(
-        whole.topic, whole.version, kind, data, tuple(sorted((one, str(told[one])) for one in told))
+        whole.topic,
+        whole.version,
+        kind,
+        data,
+        tuple(sorted((one, str(properties_text[one])) for one in properties_text)),
     )
 
 
@@ -162,11 +166,11 @@ def _apart(values: Any) -> tuple[Any, Any]:
     rows = np.flatnonzero(np.asarray(values.is_valid()))
     walk = RowCursors(values.drop_null())
     try:
-        found = [_behind_length(walk, name) for name in _PREFIXES]
+        lengths = [_behind_length(walk, name) for name in _PREFIXES]
         walk.ended()
     except Unreadable as error:
         raise Unreadable(int(rows[error.row]), error.what, error.field) from None
-    key, value = (one if len(rows) == len(values) else _spread(one, rows, len(values)) for one in found)
+    key, value = (one if len(rows) == len(values) else _spread(one, rows, len(values)) for one in lengths)
     return key, value
 
 

@@ -46,9 +46,9 @@ class _Wide:
 class _OutOfRange(Exception):
     """The first row out of range, with its value."""
 
-    def __init__(self, good: Any, found: Any) -> None:
+    def __init__(self, good: Any, actual: Any) -> None:
         self.row = int(np.argmin(good))
-        self.found = int(found[self.row])
+        self.found = int(actual[self.row])
 
 
 def _plain(numbers: Any) -> Any:
@@ -147,11 +147,11 @@ def _wide(lying: _Wide) -> Callable[[Any, Any], Any]:
     def column(values: Any, kind: Any) -> Any:
         walk = RowCursors(values)
         size = lying.form.itemsize
-        given = walk.ends - walk.at
-        wrong = np.flatnonzero(given != size)
+        lengths = walk.ends - walk.at
+        wrong = np.flatnonzero(lengths != size)
         if wrong.size:
             row = int(wrong[0])
-            raise Unreadable(row, f"it must have {size} bytes, got {int(given[row])}", VALUE)
+            raise Unreadable(row, f"it must have {size} bytes, got {int(lengths[row])}", VALUE)
         if not len(values):
             return pa.array([], kind)
         try:

@@ -85,10 +85,10 @@ class Protobuf:
         builds = [_build(one, one.name) for one in fields]
 
         def decode(values: Any) -> list[Any]:
-            given = values.to_pylist()
+            payloads = values.to_pylist()
             if narrowed is not None:
-                _each(narrowed, _parsed(before, given))
-            return _columns(builds, _parsed(self._read, given))
+                _each(narrowed, _parsed(before, payloads))
+            return _columns(builds, _parsed(self._read, payloads))
 
         return decode
 
@@ -111,8 +111,8 @@ def _native(document: Any) -> Descriptor:
         if name in above:
             raise ValueError(f"{name} imports itself")
         if name not in added:
-            for one in files[name].dependency:
-                add(one, above | {name})
+            for dependency in files[name].dependency:
+                add(dependency, above | {name})
             pool.AddSerializedFile(files[name].SerializeToString())
             added.add(name)
 
@@ -123,14 +123,14 @@ def _native(document: Any) -> Descriptor:
 def _told(text: str) -> Descriptor:
     """From the numbers, names and types that the Java client stores with a PROTOBUF schema."""
     message = DescriptorProto(name="Value")
-    for one in json.loads(text):
-        kind = {"MESSAGE": "BYTES", "ENUM": "INT32"}.get(one["type"], one["type"])
+    for entry in json.loads(text):
+        kind = {"MESSAGE": "BYTES", "ENUM": "INT32"}.get(entry["type"], entry["type"])
         message.field.add(
-            name=one["name"],
-            number=one["number"],
+            name=entry["name"],
+            number=entry["number"],
             type=FieldDescriptorProto.Type.Value(f"TYPE_{kind}"),
             label=FieldDescriptorProto.Label.Value(
-                "LABEL_REPEATED" if one["label"] == "LABEL_REPEATED" else "LABEL_OPTIONAL"
+                "LABEL_REPEATED" if entry["label"] == "LABEL_REPEATED" else "LABEL_OPTIONAL"
             ),
         )
     file = FileDescriptorProto(name="value.proto", package="told", syntax="proto3", message_type=[message])
@@ -145,50 +145,52 @@ def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> A
         key, value = (_type(entry.fields_by_name[name], path, above) for name in ("key", "value"))
         return pa.map_(key, value)
     if kind is None:
-        made = _TYPES[field.type]
+        type = _TYPES[field.type]
     elif kind in above:
         raise Misuse(
             f"the registered message cannot be a table: field {path} contains itself ({kind.full_name}), which "
             "no column supports: read the topic without schema=registry"
         )
     else:
-        made = pa.struct([pa.field(one.name, _type(one, inner(path, one.name), (*above, kind))) for one in kind.fields])
-    return pa.list_(pa.field("element", made)) if field.is_repeated else made
+        type = pa.struct([pa.field(one.name, _type(one, inner(path, one.name), (*above, kind))) for one in kind.fields])
+    return pa.list_(pa.field("element", type)) if field.is_repeated else type
 
 
 def _check_size(root: Descriptor) -> None:
     """Nested fields count as often as they become columns. `_type` rejects a recursive message."""
-    known: dict[str, int] = {}
+    sizes: dict[str, int] = {}
 
     def size(kind: Descriptor) -> int:
-        if kind.full_name not in known:
-            known[kind.full_name] = 0
-            known[kind.full_name] = sum(
+        if kind.full_name not in sizes:
+            sizes[kind.full_name] = 0
+            sizes[kind.full_name] = sum(
                 1 + (0 if one.message_type is None else size(one.message_type)) for one in kind.fields
             )
-        return known[kind.full_name]
+        return sizes[kind.full_name]
 
     if size(root) > SPARK_SCHEMA_NODES_MAX:
         raise Misuse("the registered message has too many fields", fields_max=SPARK_SCHEMA_NODES_MAX)
 
 
 def _check(written: Descriptor, read: Descriptor, path: str) -> None:
-    for one in read.fields:
-        field = inner(path, one.name)
-        before = written.fields_by_number.get(one.number)
-        named = written.fields_by_name.get(one.name)
-        if named is not None and named.number != one.number:
-            raise Incompatible(f"its number is {named.number} in the message and {one.number} in the table", field)
+    for read_field in read.fields:
+        field = inner(path, read_field.name)
+        before = written.fields_by_number.get(read_field.number)
+        named = written.fields_by_name.get(read_field.name)
+        if named is not None and named.number != read_field.number:
+            raise Incompatible(
+                f"its number is {named.number} in the message and {read_field.number} in the table", field
+            )
         if before is None:
             continue
-        if before.is_repeated != one.is_repeated or not _alike(before.type, one.type):
-            raise Incompatible(f"{said(before)} cannot be read as {said(one)}", field)
-        if one.message_type is not None and before.message_type is not None:
-            _check(before.message_type, one.message_type, field)
+        if before.is_repeated != read_field.is_repeated or not _alike(before.type, read_field.type):
+            raise Incompatible(f"{said(before)} cannot be read as {said(read_field)}", field)
+        if read_field.message_type is not None and before.message_type is not None:
+            _check(before.message_type, read_field.message_type, field)
 
 
-def _alike(one: int, other: int) -> bool:
-    return one == other or any(one in kinds and other in kinds for kinds in _ALIKE)
+def _alike(left: int, right: int) -> bool:
+    return left == right or any(left in kinds and right in kinds for kinds in _ALIKE)
 
 
 def _parsed(kind: Descriptor, values: list[bytes]) -> list[Any]:
@@ -200,8 +202,8 @@ def _parsed(kind: Descriptor, values: list[bytes]) -> list[Any]:
             try:
                 parse(value)
             except DecodeError:
-                found = fault(kind, value) or ParseError(f"it must be a message {kind.full_name}")
-                raise Unreadable(row, found.why, found.field) from None
+                error = fault(kind, value) or ParseError(f"it must be a message {kind.full_name}")
+                raise Unreadable(row, error.why, error.field) from None
         raise
 
 
@@ -224,37 +226,37 @@ def _columns(builds: list[Build], messages: list[Any]) -> list[Any]:
 
 def _build(field: FieldDescriptor, path: str) -> Build:
     """From messages, some of which may be None: then their fields are null too."""
-    name, made = field.name, _made(field, path)
+    name, convert = field.name, _made(field, path)
     if not field.is_repeated and field.has_presence and not field.has_default_value:
-        return lambda messages: made(
+        return lambda messages: convert(
             [getattr(one, name) if one is not None and one.HasField(name) else None for one in messages]
         )
-    return lambda messages: made([None if one is None else getattr(one, name) for one in messages])
+    return lambda messages: convert([None if one is None else getattr(one, name) for one in messages])
 
 
 def _made(field: FieldDescriptor, path: str) -> Build:
     entry = entry_of(field)
     if entry is not None:
         return _map(entry, _type(field, field.name, ()), path)
-    one = _single(field, path)
+    convert = _single(field, path)
     if not field.is_repeated:
-        return one
+        return convert
     kind = _type(field, field.name, ())
-    return lambda lists: pa.ListArray.from_arrays(_offsets(lists), one(_flat(lists)), type=kind)
+    return lambda lists: pa.ListArray.from_arrays(_offsets(lists), convert(_flat(lists)), type=kind)
 
 
 def _single(field: FieldDescriptor, path: str) -> Build:
     """From single values."""
     kind = field.message_type
     if kind is None:
-        made = _TYPES[field.type]
+        type = _TYPES[field.type]
         if field.enum_type is not None:
             names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
-            return lambda found: pa.array([None if one is None else names.get(one, str(one)) for one in found], made)
+            return lambda values: pa.array([None if one is None else names.get(one, str(one)) for one in values], type)
 
-        def held(found: list[Any]) -> Any:
+        def held(values: list[Any]) -> Any:
             try:
-                return pa.array(found, made)
+                return pa.array(values, type)
             except (pa.ArrowException, OverflowError) as error:
                 raise OutOfRange(f"it is outside the range of the column: {error}", path) from None
 
@@ -262,11 +264,11 @@ def _single(field: FieldDescriptor, path: str) -> Build:
     builds = [_build(one, inner(path, one.name)) for one in kind.fields]
     fields = [pa.field(one.name, _type(one, one.name, ())) for one in kind.fields]
 
-    def messages(found: list[Any]) -> Any:
+    def messages(values: list[Any]) -> Any:
         if not builds:
-            return pa.array([None if one is None else {} for one in found], pa.struct([]))
-        absent = pa.array([one is None for one in found], pa.bool_())
-        return pa.StructArray.from_arrays([build(found) for build in builds], fields=fields, mask=absent)
+            return pa.array([None if one is None else {} for one in values], pa.struct([]))
+        absent = pa.array([one is None for one in values], pa.bool_())
+        return pa.StructArray.from_arrays([build(values) for build in builds], fields=fields, mask=absent)
 
     return messages
 

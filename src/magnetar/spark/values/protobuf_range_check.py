@@ -38,9 +38,9 @@ class OutOfRange(Exception):
 def narrowing(written: Descriptor, read: Sequence[FieldDescriptor], path: str) -> Check | None:
     """Check for written messages that every number fits the read field. None: every number always fits."""
     checks: list[Check] = []
-    for one in read:
-        before = written.fields_by_number.get(one.number)
-        check = None if before is None else _field(before, one, inner(path, one.name))
+    for field in read:
+        before = written.fields_by_number.get(field.number)
+        check = None if before is None else _field(before, field, inner(path, field.name))
         if check is not None:
             checks.append(check)
     if not checks:
@@ -90,11 +90,11 @@ def _map(before: Descriptor, after: Descriptor, name: str, path: str) -> Check |
         return None
 
     def pairs(message: Any) -> None:
-        for one, other in getattr(message, name).items():
+        for left, right in getattr(message, name).items():
             if key is not None:
-                key(one)
+                key(left)
             if value is not None:
-                value(other)
+                value(right)
 
     return pairs
 

@@ -29,14 +29,14 @@ def newest(url: str, topic: str) -> RegisteredSchema:
 
 def registered(url: str, topic: str, version: int | None = None) -> RegisteredSchema:
     """A version of a topic's schema, by default the newest. `NotFound`: it does not exist."""
-    asked = None if version is None else version.to_bytes(8, "big")
+    version_bytes = None if version is None else version.to_bytes(8, "big")
 
     async def found(client: ReadClient) -> tuple[Any, bytes]:
         name = topic_name(topic).canonical
         return await persist(
             client.runtime,
             client.operation_timeout_s,
-            lambda: client.lookup.schema(name, asked),
+            lambda: client.lookup.schema(name, version_bytes),
             what="schema request",
         )
 

@@ -46,29 +46,29 @@ def form(schema: RegisteredSchema) -> ValueSchema:
 
 
 def _form(schema: RegisteredSchema) -> ValueSchema:
-    made = _FORMS.get(schema.kind)
-    if made is None:
+    constructor = _FORMS.get(schema.kind)
+    if constructor is None:
         raise Misuse(
             f"schemas of kind {said(schema.kind)} are not supported: remove schema=registry and decode the "
             "bytes of value in the query"
         )
-    found = made(schema)
-    if not found.columns:
+    value_schema = constructor(schema)
+    if not value_schema.columns:
         raise Misuse("the registered record has no fields: remove schema=registry")
-    return found
+    return value_schema
 
 
 def decoder(table: RegisteredSchema, written: RegisteredSchema, names: Sequence[str]) -> Decode:
     """Decodes values of one version into columns of the other. `Incompatible`: no value of it can be read."""
-    made, wanted = _FORMS.get(written.kind), form(table)
-    if made is _FORMS[table.kind]:
-        return wanted.decoder(written, names)
+    constructor, target = _FORMS.get(written.kind), form(table)
+    if constructor is _FORMS[table.kind]:
+        return target.decoder(written, names)
     if written.kind in _DEFINED and table.kind in _DEFINED:
-        found = form(replace(table, kind=written.kind))
-        types = {one.name: one.type for one in found.columns}
-        other = [one.name for one in wanted.columns if one.name in names and types[one.name] != one.type]
+        source = form(replace(table, kind=written.kind))
+        types = {one.name: one.type for one in source.columns}
+        other = [one.name for one in target.columns if one.name in names and types[one.name] != one.type]
         if not other:
-            return found.decoder(written, names)
+            return source.decoder(written, names)
         raise Incompatible(
             f"it is {said(written.kind)} and the table is {said(table.kind)}, which differ in its type", other[0]
         )

@@ -43,11 +43,11 @@ class ValueTable:
         return self.schema.kind == Kind.KEY_VALUE
 
 
-def table_type(schema: RegisteredSchema, asked: Sequence[str]) -> StructType:
+def table_type(schema: RegisteredSchema, columns: Sequence[str]) -> StructType:
     """The requested columns as Spark types, with the columns of the value in place of `value`."""
-    found = _fields(schema)
-    others = [name for name in asked if name != VALUE]
-    lower = {name.lower() for name in found}  # Spark compares names without case
+    available = _fields(schema)
+    others = [name for name in columns if name != VALUE]
+    lower = {name.lower() for name in available}  # Spark compares names without case
     for name in others:
         if name not in KINDS:
             raise Misuse(f"option columns: unknown column {name}: expected some of {', '.join(KINDS)}")
@@ -58,34 +58,34 @@ def table_type(schema: RegisteredSchema, asked: Sequence[str]) -> StructType:
                 topic=schema.topic,
                 version=schema.version,
             )
-    made: list[tuple[str, Any]] = []
-    for name in asked:
-        made += [(one.name, one.type) for one in found.values()] if name == VALUE else [(name, None)]
-    return struct_type(made)
+    pairs: list[tuple[str, Any]] = []
+    for name in columns:
+        pairs += [(one.name, one.type) for one in available.values()] if name == VALUE else [(name, None)]
+    return struct_type(pairs)
 
 
-def table(given: StructType, schema: RegisteredSchema, asked: Sequence[str]) -> ValueTable:
+def table(row_type: StructType, schema: RegisteredSchema, columns: Sequence[str]) -> ValueTable:
     """The table for the columns that Spark reads, which may be the user's schema. A name that was requested as a
     message column is one; any other name is a field first.
     """
-    found = _fields(schema)
-    others = {name for name in asked if name != VALUE}
+    available = _fields(schema)
+    others = {name for name in columns if name != VALUE}
     fields: list[str] = []
-    for one in given.fields:
-        column = None if one.name in others else found.get(one.name)
-        if column is None and (one.name == VALUE or one.name not in KINDS):
+    for field in row_type.fields:
+        column = None if field.name in others else available.get(field.name)
+        if column is None and (field.name == VALUE or field.name not in KINDS):
             raise Misuse(
-                f"unknown column {one.name}: the fields of the values are {', '.join(found)}, the columns of "
+                f"unknown column {field.name}: the fields of the values are {', '.join(available)}, the columns of "
                 f"messages are {', '.join(KINDS)}",
                 topic=schema.topic,
                 version=schema.version,
             )
         if column is not None:
             fields.append(column.name)
-        _same(one, column, schema)
-    if not given.fields:
-        raise Misuse("the schema must have at least one column", fields=", ".join(found))
-    return ValueTable(schema, tuple(one.name for one in given.fields), tuple(fields))
+        _same(field, column, schema)
+    if not row_type.fields:
+        raise Misuse("the schema must have at least one column", fields=", ".join(available))
+    return ValueTable(schema, tuple(field.name for field in row_type.fields), tuple(fields))
 
 
 def _fields(schema: RegisteredSchema) -> dict[str, Column]:
@@ -95,11 +95,11 @@ def _fields(schema: RegisteredSchema) -> dict[str, Column]:
     return {one.name: one for one in form(schema).columns}
 
 
-def _same(given: Any, column: Column | None, schema: RegisteredSchema) -> None:
-    due = struct_type([(given.name, None if column is None else column.type)]).fields[0].dataType.simpleString()
-    if given.dataType.simpleString() != due:
+def _same(actual: Any, column: Column | None, schema: RegisteredSchema) -> None:
+    due = struct_type([(actual.name, None if column is None else column.type)]).fields[0].dataType.simpleString()
+    if actual.dataType.simpleString() != due:
         raise Misuse(
-            f"column {given.name} must be {due}, not {given.dataType.simpleString()}: cast it after load(), or "
+            f"column {actual.name} must be {due}, not {actual.dataType.simpleString()}: cast it after load(), or "
             "omit .schema()",
             topic=schema.topic,
             version=schema.version,

@@ -53,13 +53,13 @@ class ValueDecoder:
     def _columns(self, batch: Any, values: Any, there: Ints, versions: Ints) -> list[Any]:
         if not self._table.fields:
             return []
-        found = np.unique(versions[there]).tolist()
-        if len(found) == 1 and len(there) == len(values):
-            return self._decoded(batch, found[0], values, there)
+        distinct = np.unique(versions[there]).tolist()
+        if len(distinct) == 1 and len(there) == len(values):
+            return self._decoded(batch, distinct[0], values, there)
         parts: list[list[Any]] = [[] for _ in self._types]
         order = np.full(len(values), -1, np.int64)
         done = 0
-        for version in found:
+        for version in distinct:
             rows = there[versions[there] == version]
             for part, column in zip(
                 parts, self._decoded(batch, version, values.take(pa.array(rows)), rows), strict=True
@@ -85,10 +85,10 @@ class ValueDecoder:
             ) from None
 
     def _decoder(self, version: int) -> Decode:
-        known = self._decoders.get(version)
-        if known is None:
-            known = self._decoders[version] = self._found(version)
-        return known
+        decoder = self._decoders.get(version)
+        if decoder is None:
+            decoder = self._decoders[version] = self._found(version)
+        return decoder
 
     def _found(self, version: int) -> Decode:
         schema = self._table.schema

@@ -6,7 +6,7 @@ import json
 
 from magnetar.base.ids import Epoch
 from magnetar.layout.readable_range import START, CutPoint, ReadPosition
-from magnetar.spark.progress.report import Behind, Lag, Report, behind, lag_of
+from magnetar.spark.progress.report import Lag, Report, SegmentLag, behind, lag_of
 from magnetar.spark.source.offset import SourceOffset
 from magnetar.spark.source.readable_range import ReadableRange
 
@@ -15,7 +15,7 @@ OLDEST_MS = 1_769_860_800_000  # ten seconds before
 
 
 def reported(messages: int, oldest_ms: int = OLDEST_MS) -> str:
-    return json.dumps(Report(SourceOffset(Epoch(0), {}), Behind(messages, messages * 10, oldest_ms)).document())
+    return json.dumps(Report(SourceOffset(Epoch(0), {}), SegmentLag(messages, messages * 10, oldest_ms)).document())
 
 
 def test_lag_adds_up_the_sources_and_takes_the_oldest():
@@ -35,4 +35,4 @@ def test_what_stretches_have_is_counted_once():
     marks = (CutPoint(ReadPosition(1, 1), 2, 20, 7), CutPoint(ReadPosition(1, 2), 5, 50, 9))
     assert behind(
         {0: ReadableRange(START, marks), 1: ReadableRange(START), 2: ReadableRange(START, marks[:1])}
-    ) == Behind(7, 70, 7)
+    ) == SegmentLag(7, 70, 7)

@@ -18,9 +18,9 @@ from magnetar.spark.source.options import (
     COLUMNS,
     DEFAULT_URL,
     AtTime,
+    ColumnOptions,
     CursorAdvance,
     Extreme,
-    Shown,
     SourceOptions,
     Target,
     Values,
@@ -184,7 +184,7 @@ def test_values_are_bytes_unless_the_registry_is_asked():
 
 def test_columns_are_known_before_it_is_known_whether_a_stream_is_read():
     given = {"TOPIC": "topic://a/b/c", "maxBytesPerTrigger": "5", "columns": "value"}
-    assert shown(given) == Shown(Target(("topic://a/b/c",)), DEFAULT_URL, ("value",), Values.BYTES)
+    assert shown(given) == ColumnOptions(Target(("topic://a/b/c",)), DEFAULT_URL, ("value",), Values.BYTES)
     with pytest.raises(Misuse, match="option topic is missing"):
         shown({})
 
