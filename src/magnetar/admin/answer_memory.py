@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 
-class Held:
+class ByteBudget:
     """A bound on the bytes in transmission of one node."""
 
     def __init__(self, bytes_max: int = HTTP_MESSAGES_BYTES_MAX, what: str = "messages") -> None:
@@ -66,7 +66,7 @@ class Held:
 class Pieces:
     """A body that releases its bytes once, when it is sent or dropped."""
 
-    def __init__(self, held: Held, payload: bytes) -> None:
+    def __init__(self, held: ByteBudget, payload: bytes) -> None:
         self._held = held
         self._payload = payload
         self._at = 0
@@ -137,9 +137,9 @@ class Answers:
     """All bounds of one node."""
 
     def __init__(self) -> None:
-        self.messages = Held()
-        self.others = Held(HTTP_ANSWERS_BYTES_MAX, "answers")
-        self.bodies = Held(HTTP_BODIES_BYTES_MAX, "request bodies")
+        self.messages = ByteBudget()
+        self.others = ByteBudget(HTTP_ANSWERS_BYTES_MAX, "answers")
+        self.bodies = ByteBudget(HTTP_BODIES_BYTES_MAX, "request bodies")
         self.streams = Streams()
 
     def charge(self, body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
@@ -158,12 +158,12 @@ _OF_NODE: WeakKeyDictionary[Node, Answers] = WeakKeyDictionary()
 
 
 def answers(node: Node) -> Answers:
-    found = _OF_NODE.get(node)
-    if found is None:
-        found = _OF_NODE[node] = Answers()
-    return found
+    memory = _OF_NODE.get(node)
+    if memory is None:
+        memory = _OF_NODE[node] = Answers()
+    return memory
 
 
-def held(node: Node) -> Held:
+def held(node: Node) -> ByteBudget:
     """The bound for messages."""
     return answers(node).messages

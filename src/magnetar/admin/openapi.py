@@ -38,11 +38,11 @@ def document(routes: list[Route]) -> dict[str, Any]:
     built = [route for route in routes if route.action != PEER and not route.summary.startswith("Not built")]
     kinds = [kind for route in built for kind in (route.takes, route.gives) if kind is not None]
     schemas, components = msgspec.json.schema_components([*kinds, Reason], ref_template="#/components/schemas/{name}")
-    found = iter(schemas)
+    descriptions = iter(schemas)
     paths: dict[str, Any] = {}
     for route in built:
-        takes = next(found) if route.takes is not None else None
-        gives = next(found) if route.gives is not None else None
+        takes = next(descriptions) if route.takes is not None else None
+        gives = next(descriptions) if route.gives is not None else None
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, takes, gives)
     return {
         "openapi": "3.1.0",

@@ -59,19 +59,19 @@ class Request:
         if written != JSON and not written.endswith("+json"):
             raise UnsupportedBody(f"the body must be JSON: send it with Content-Type: {JSON}")
         try:
-            found: T | None = msgspec.json.decode(self.body, type=kind | None, strict=True)
+            value: T | None = msgspec.json.decode(self.body, type=kind | None, strict=True)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadBody(str(error)) from error
         except RecursionError:
             raise BadBody("the body is nested too deeply") from None
-        return found
+        return value
 
     def need(self, kind: type[T]) -> T:
         """The body as this type; a missing body is an error."""
-        found: T | None = self.read(kind)
-        if found is None:
+        value: T | None = self.read(kind)
+        if value is None:
             raise BadBody("The request entity cannot be empty.")
-        return found
+        return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean query parameter; every value except `true` is false, as in Pulsar."""
@@ -80,8 +80,8 @@ class Request:
 
     def all(self, name: str) -> list[str]:
         """Every value of a repeatable query parameter."""
-        found = [value for key, value in self.pairs if key == name]
-        return found or ([self.query[name]] if name in self.query else [])
+        values = [value for key, value in self.pairs if key == name]
+        return values or ([self.query[name]] if name in self.query else [])
 
     def number(self, name: str, default: int | None = None) -> int:
         """An integer of the path or the query."""
@@ -160,8 +160,8 @@ def refused(status: int, reason: str, **headers: str) -> Response:
 
 def redirected(http: str, request: Request, **query: str) -> Response:
     """A redirect of the same request to another broker, with these additional parameters."""
-    asked = urlencode({**request.query, **query})
-    return Response(307, b"", {"location": f"{http}{request.path}{'?' if asked else ''}{asked}"})
+    parameters = urlencode({**request.query, **query})
+    return Response(307, b"", {"location": f"{http}{request.path}{'?' if parameters else ''}{parameters}"})
 
 
 async def whole(response: Response) -> bytes:

@@ -52,10 +52,10 @@ def _is_ours(node: Node, name: str) -> bool:
     if name == "localhost" or is_address(name):
         return True
     settings = node.settings
-    wanted = settings.get("webServiceHosts")
-    known = _known(settings.text("advertisedListeners"), *wanted)
+    allowed = settings.get("webServiceHosts")
+    hosts = _known(settings.text("advertisedListeners"), *allowed)
     own = (settings.text("advertisedAddress").lower(), node.addresses.host.lower())
-    return ANY in wanted or name in own or name in known or name == _machine()
+    return ANY in allowed or name in own or name in hosts or name == _machine()
 
 
 @cache

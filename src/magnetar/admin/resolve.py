@@ -47,8 +47,8 @@ async def stored(node: Node, request: Request, what: str) -> Topic:
 async def partitions(node: Node, name: TopicName) -> list[TopicName] | None:
     """The partitions of a partitioned topic; None for other topics."""
     await check_namespace(node, name)
-    found = await node.catalogue.partitioned(name)
-    return None if found is None else [name.partition(index) for index in range(found.partitions)]
+    metadata = await node.catalogue.partitioned(name)
+    return None if metadata is None else [name.partition(index) for index in range(metadata.partitions)]
 
 
 async def not_partitioned(node: Node, name: TopicName, words: str) -> None:
@@ -57,7 +57,7 @@ async def not_partitioned(node: Node, name: TopicName, words: str) -> None:
 
 
 def subscription(topic: Topic, name: str) -> Subscription:
-    found = topic.subscriptions.get(name)
-    if found is None:
+    existing = topic.subscriptions.get(name)
+    if existing is None:
         raise SubscriptionNotFound(f"Subscription {name} not found for topic {topic.name}")
-    return found
+    return existing

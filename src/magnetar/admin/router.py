@@ -162,18 +162,18 @@ async def _handle(node: Node, request: Request) -> Response:
     if _BAD_ESCAPE.search(request.path):
         return refused(400, "the path contains an invalid % escape")
     try:
-        found = table().match(request.path)
+        match = table().match(request.path)
     except UnicodeDecodeError:
         return refused(400, "the path must be UTF-8")
-    if not found:
+    if not match:
         return refused(404, f"path not found: {request.path}")
     if request.path not in PROBES:
         check_source(node, request)
-    allowed = sorted({method for routes, _ in found for method in routes} | {"OPTIONS"})
+    allowed = sorted({method for routes, _ in match for method in routes} | {"OPTIONS"})
     if request.method == "OPTIONS":
         return Response(200, b"", {"allow": ",".join(allowed)})
     method = "GET" if request.method == "HEAD" else request.method
-    for routes, parts in found:
+    for routes, parts in match:
         route = routes.get(method)
         if route is not None:
             response = await _call(node, route, replace(request, parts=parts))
@@ -214,11 +214,11 @@ def body_bytes_max(node: Node, method: str, path: str, authorization: Secret) ->
 
 def _sealed(request: Request) -> Request:
     """Marks the credentials as secret, so that no handler, error or log shows them."""
-    given = request.headers.get(AUTHORIZATION)
-    if given is None:
+    authorization = request.headers.get(AUTHORIZATION)
+    if authorization is None:
         return request
     left = {name: value for name, value in request.headers.items() if name != AUTHORIZATION}
-    return replace(request, headers=left, authorization=Secret(given))
+    return replace(request, headers=left, authorization=Secret(authorization))
 
 
 def _principal(node: Node, authorization: Secret) -> str | None:

@@ -101,8 +101,8 @@ class WebServer:
 
     def sockets(self) -> list[Any]:
         """The sockets of the listener and of every client."""
-        found = list(self._server.sockets) if self._server is not None else []
-        return found + [connection.transport.get_extra_info("socket") for connection in self._state.connections]
+        sockets = list(self._server.sockets) if self._server is not None else []
+        return sockets + [connection.transport.get_extra_info("socket") for connection in self._state.connections]
 
     def cut(self) -> None:
         """Closes everything without answers, as the end of a process does."""
@@ -204,5 +204,5 @@ def _announced(web: WebRequest) -> int:
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
     """The pairs of the query, unchanged; invalid escapes stay as they are."""
-    found = [pair.partition("=") for pair in raw.decode("latin-1").split("&")]
-    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in found if name]
+    pairs = [pair.partition("=") for pair in raw.decode("latin-1").split("&")]
+    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs if name]

@@ -21,16 +21,16 @@ def check_spelling(document: Any, value: msgspec.Struct) -> None:
     """`value` was read from `document`. Raises Misuse (400) if a field at any depth is misspelled."""
     if not isinstance(document, dict):
         return
-    known = {_plain(name): name for name in value.__struct_fields__ if name != "kept"}
+    spellings = {_plain(name): name for name in value.__struct_fields__ if name != "kept"}
     for name in document:
         if name in value.__struct_fields__:
             inner = getattr(value, name)
             if isinstance(inner, msgspec.Struct):
                 check_spelling(document[name], inner)
-        elif near := get_close_matches(_plain(name), known, 1, ALIKE_MIN):
+        elif near := get_close_matches(_plain(name), spellings, 1, ALIKE_MIN):
             raise Misuse(
-                f"unknown field {name}, did you mean {known[near[0]]}? Known fields: "
-                f"{', '.join(sorted(known.values()))}",
+                f"unknown field {name}, did you mean {spellings[near[0]]}? Known fields: "
+                f"{', '.join(sorted(spellings.values()))}",
                 http_status=400,
             )
 

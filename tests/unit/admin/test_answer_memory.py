@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2 as httpx
 import pytest
 
-from magnetar.admin.answer_memory import Answers, Held, Stream, Streams, answers
+from magnetar.admin.answer_memory import Answers, ByteBudget, Stream, Streams, answers
 from magnetar.admin.request import Response
 from magnetar.admin.server import WebServer
 from magnetar.base.errors import Busy
@@ -88,7 +88,7 @@ async def test_full_account_answers_503_and_the_rest_is_served() -> None:
             assert int(whole.headers["content-length"]) == len(whole.content) > HTTP_ANSWER_COUNTED_BYTES_MIN
             packed = await client.get("/openapi.json")
             assert packed.json() == whole.json()
-            account.others = Held(HTTP_ANSWER_COUNTED_BYTES_MIN, "answers")
+            account.others = ByteBudget(HTTP_ANSWER_COUNTED_BYTES_MIN, "answers")
             waiting = account.others.body(bytes(HTTP_ANSWER_COUNTED_BYTES_MIN))
             assert (await client.get("/openapi.json")).status_code == 503
             assert (await client.get("/livez")).status_code == 200
@@ -109,7 +109,7 @@ async def test_bodies_beyond_their_sum_are_refused_and_given_back() -> None:
         server = WebServer(world.node)
         port = await server.start("127.0.0.1", 0)
         account = answers(world.node)
-        account.bodies = Held(10_000, "request bodies")
+        account.bodies = ByteBudget(10_000, "request bodies")
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             path = "/admin/v2/persistent/public/default/t"
             with account.bodies.charging() as charge:

@@ -22,9 +22,9 @@ def broker_id(node: Node) -> str:
     return f"{node.addresses.host}:{node.addresses.http_port}"
 
 
-def check_broker(node: Node, asked: str) -> None:
-    if asked != broker_id(node):
-        raise NotFound(f"Broker id '{asked}' not found in available brokers.")
+def check_broker(node: Node, broker: str) -> None:
+    if broker != broker_id(node):
+        raise NotFound(f"Broker id '{broker}' not found in available brokers.")
 
 
 async def live(node: Node, request: Request) -> Response:

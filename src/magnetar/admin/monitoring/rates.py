@@ -63,28 +63,28 @@ class RateTracker:
         self._all = _Written(0.0, Writes(), Writes())
 
     def of(self, topic: AnyTopic) -> TopicCounts:
-        found = self._topics.get(topic)
-        if found is None:
+        interval = self._topics.get(topic)
+        if interval is None:
             self._topics[topic] = _Interval(self._now, counts(topic))
             return TopicCounts()
-        return self._moved(found, lambda: counts(topic))
+        return self._moved(interval, lambda: counts(topic))
 
     def of_subscription(self, subscription: AnySubscription) -> TopicCounts:
-        found = self._subscriptions.get(subscription)
-        if found is None:
+        interval = self._subscriptions.get(subscription)
+        if interval is None:
             self._subscriptions[subscription] = _Interval(self._now, _out(subscription))
             return TopicCounts()
-        return self._moved(found, lambda: _out(subscription))
+        return self._moved(interval, lambda: _out(subscription))
 
     def writes(self, topic: Topic) -> Writes | None:
         """The writes of the last interval; None: there were never any."""
         if topic.writes is None:
             return None
-        found = self._writes.get(topic)
-        if found is None:
-            found = self._writes[topic] = _Written(self._now, Writes(), topic.writes.copy())
-            found.totals = topic.writes.copy()
-        return self._written(found, topic.writes)
+        written = self._writes.get(topic)
+        if written is None:
+            written = self._writes[topic] = _Written(self._now, Writes(), topic.writes.copy())
+            written.totals = topic.writes.copy()
+        return self._written(written, topic.writes)
 
     def all_writes(self, totals: Writes) -> Writes:
         """The writes of the whole broker."""
@@ -94,19 +94,19 @@ class RateTracker:
     def _now(self) -> float:
         return self._node.runtime.monotonic()
 
-    def _moved(self, found: _Interval, totals: Callable[[], TopicCounts]) -> TopicCounts:
-        seconds = self._now - found.at
+    def _moved(self, interval: _Interval, totals: Callable[[], TopicCounts]) -> TopicCounts:
+        seconds = self._now - interval.at
         if seconds >= RATE_INTERVAL_S:
             fresh = totals()
-            found.rate = fresh.per_second(found.totals, seconds)
-            found.at, found.totals = self._now, fresh
-        return found.rate
+            interval.rate = fresh.per_second(interval.totals, seconds)
+            interval.at, interval.totals = self._now, fresh
+        return interval.rate
 
-    def _written(self, found: _Written, totals: Writes) -> Writes:
-        if self._now - found.at >= RATE_INTERVAL_S:
-            found.last = totals.since(found.totals)
-            found.at, found.totals = self._now, totals.copy()
-        return found.last
+    def _written(self, written: _Written, totals: Writes) -> Writes:
+        if self._now - written.at >= RATE_INTERVAL_S:
+            written.last = totals.since(written.totals)
+            written.at, written.totals = self._now, totals.copy()
+        return written.last
 
 
 def counts(topic: AnyTopic) -> TopicCounts:
@@ -125,7 +125,7 @@ _OF_NODE: WeakKeyDictionary[Node, RateTracker] = WeakKeyDictionary()
 
 def observe(node: Node) -> RateTracker:
     """The rates of this node."""
-    found = _OF_NODE.get(node)
-    if found is None:
-        found = _OF_NODE[node] = RateTracker(node)
-    return found
+    tracker = _OF_NODE.get(node)
+    if tracker is None:
+        tracker = _OF_NODE[node] = RateTracker(node)
+    return tracker

@@ -36,11 +36,11 @@ async def prepare(node: Node) -> None:
     until = node.runtime.monotonic() + LAG_SCRAPE_S
     measured = 0
     for topic in list(node.topics.loaded.values()):
-        for one in subscriptions(topic):
-            if not isinstance(one, Subscription) or not one.cursor.backlog or one.lag.fresh:
+        for subscription in subscriptions(topic):
+            if not isinstance(subscription, Subscription) or not subscription.cursor.backlog or subscription.lag.fresh:
                 continue
             try:
-                await one.lag.measure()
+                await subscription.lag.measure()
             except MagnetarError:
                 continue  # it is being closed, or its storage does not answer
             measured += 1
@@ -57,26 +57,26 @@ def samples(node: Node) -> Iterator[Sample]:
     by_namespace: dict[str, int] = {}
     writes = node.topics.writes.copy()
     now_ms = node.runtime.wall()
-    for topic, found in _topics(node):
-        namespace = str(found.name.namespace)
+    for topic, topic_sample in _topics(node):
+        namespace = str(topic_sample.name.namespace)
         by_namespace[namespace] = by_namespace.get(namespace, 0) + 1
         rate = TopicCounts() if topic is None else rates.of(topic)
-        totals.add(found, rate)
-        if found.part_of is not None:
-            wholes.setdefault(found.part_of.canonical, _Whole(found.part_of)).add(found, rate)
-        labels: Labels = (("namespace", namespace), ("topic", str(found.name)))
+        totals.add(topic_sample, rate)
+        if topic_sample.part_of is not None:
+            wholes.setdefault(topic_sample.part_of.canonical, _Whole(topic_sample.part_of)).add(topic_sample, rate)
+        labels: Labels = (("namespace", namespace), ("topic", str(topic_sample.name)))
         if topic is None:
-            yield from _unloaded(labels, found, now_ms)
+            yield from _unloaded(labels, topic_sample, now_ms)
             continue
-        yield from _topic(labels, found, rate, now_ms)
+        yield from _topic(labels, topic_sample, rate, now_ms)
         if isinstance(topic, Topic):
             if topic.writes is not None:
                 writes.add(topic.writes)
             yield from _written(labels, rates.writes(topic))
-        each = {one.name: rates.of_subscription(one) for one in subscriptions(topic)}
-        for one in found.subscriptions:
-            named = (*labels, ("subscription", one.name))
-            yield from _subscription(named, one, each.get(one.name, TopicCounts()), now_ms)
+        each = {subscription.name: rates.of_subscription(subscription) for subscription in subscriptions(topic)}
+        for subscription in topic_sample.subscriptions:
+            named = (*labels, ("subscription", subscription.name))
+            yield from _subscription(named, subscription, each.get(subscription.name, TopicCounts()), now_ms)
     for namespace, number in sorted(by_namespace.items()):
         yield "pulsar_topics_count", (("namespace", namespace),), number
     yield from _broker(node, totals)
@@ -103,12 +103,12 @@ class _Totals:
     size: int = 0
     rates: list[float] = field(default_factory=lambda: [0.0] * 4)
 
-    def add(self, found: TopicSample, rate: TopicCounts) -> None:
-        self.producers += found.producers
-        self.consumers += sum(one.consumers for one in found.subscriptions)
-        self.subscriptions += len(found.subscriptions)
-        self.backlog += sum(one.backlog for one in found.subscriptions)
-        self.size += found.size
+    def add(self, sample: TopicSample, rate: TopicCounts) -> None:
+        self.producers += sample.producers
+        self.consumers += sum(one.consumers for one in sample.subscriptions)
+        self.subscriptions += len(sample.subscriptions)
+        self.backlog += sum(one.backlog for one in sample.subscriptions)
+        self.size += sample.size
         for index, value in enumerate((rate.messages_in, rate.messages_out, rate.bytes_in, rate.bytes_out)):
             self.rates[index] += value
 
@@ -124,14 +124,14 @@ class _Whole:
     rates: list[float] = field(default_factory=lambda: [0.0] * 4)
     lags: dict[str, Lag] = field(default_factory=dict)
 
-    def add(self, found: TopicSample, rate: TopicCounts) -> None:
-        self.size += found.size
-        self.messages_in += found.messages_in
-        self.bytes_in += found.bytes_in
+    def add(self, sample: TopicSample, rate: TopicCounts) -> None:
+        self.size += sample.size
+        self.messages_in += sample.messages_in
+        self.bytes_in += sample.bytes_in
         for index, value in enumerate((rate.messages_in, rate.messages_out, rate.bytes_in, rate.bytes_out)):
             self.rates[index] += value
-        for one in found.subscriptions:
-            self.lags[one.name] = self.lags.get(one.name, NO_LAG) + one.lag
+        for subscription in sample.subscriptions:
+            self.lags[subscription.name] = self.lags.get(subscription.name, NO_LAG) + subscription.lag
 
 
 def _broker(node: Node, totals: _Totals) -> Iterator[Sample]:
@@ -187,51 +187,51 @@ def _journal(node: Node) -> Iterator[Sample]:
     yield "magnetar_journal_segments", (), len(journal.segments)
 
 
-def _topic(labels: Labels, found: TopicSample, rate: TopicCounts, now_ms: int) -> Iterator[Sample]:
-    yield "pulsar_subscriptions_count", labels, len(found.subscriptions)
-    yield "pulsar_producers_count", labels, found.producers
-    yield "pulsar_consumers_count", labels, sum(one.consumers for one in found.subscriptions)
+def _topic(labels: Labels, sample: TopicSample, rate: TopicCounts, now_ms: int) -> Iterator[Sample]:
+    yield "pulsar_subscriptions_count", labels, len(sample.subscriptions)
+    yield "pulsar_producers_count", labels, sample.producers
+    yield "pulsar_consumers_count", labels, sum(one.consumers for one in sample.subscriptions)
     yield "pulsar_rate_in", labels, round(rate.messages_in, 3)
     yield "pulsar_rate_out", labels, round(rate.messages_out, 3)
     yield "pulsar_throughput_in", labels, round(rate.bytes_in, 3)
     yield "pulsar_throughput_out", labels, round(rate.bytes_out, 3)
-    yield "pulsar_in_messages_total", labels, found.messages_in
-    yield "pulsar_in_bytes_total", labels, found.bytes_in
-    yield "pulsar_average_msg_size", labels, round(found.bytes_in / found.messages_in, 3) if found.messages_in else 0
-    if not found.stored:
+    yield "pulsar_in_messages_total", labels, sample.messages_in
+    yield "pulsar_in_bytes_total", labels, sample.bytes_in
+    yield "pulsar_average_msg_size", labels, round(sample.bytes_in / sample.messages_in, 3) if sample.messages_in else 0
+    if not sample.stored:
         return
-    lags = [one.lag for one in found.subscriptions]
+    lags = [one.lag for one in sample.subscriptions]
     ages = [lag.at(now_ms).age_s for lag in lags]
-    per_entry = found.entries_in / found.messages_in if found.messages_in else 1.0
-    yield "pulsar_storage_size", labels, found.size
-    yield "pulsar_storage_logical_size", labels, found.size
+    per_entry = sample.entries_in / sample.messages_in if sample.messages_in else 1.0
+    yield "pulsar_storage_size", labels, sample.size
+    yield "pulsar_storage_logical_size", labels, sample.size
     yield "pulsar_storage_backlog_size", labels, max((lag.bytes for lag in lags), default=0)
     yield "pulsar_storage_backlog_age_seconds", labels, max(ages, default=0)
     yield "pulsar_storage_offloaded_size", labels, 0
     yield "pulsar_storage_backlog_quota_limit", labels, -1
     yield "pulsar_storage_write_rate", labels, round(rate.entries_in, 3)
     yield "pulsar_storage_read_rate", labels, round(rate.messages_out * per_entry, 3)
-    yield "pulsar_msg_backlog", labels, sum(one.backlog for one in found.subscriptions)
+    yield "pulsar_msg_backlog", labels, sum(one.backlog for one in sample.subscriptions)
 
 
-def _unloaded(labels: Labels, found: TopicSample, now_ms: int) -> Iterator[Sample]:
+def _unloaded(labels: Labels, sample: TopicSample, now_ms: int) -> Iterator[Sample]:
     """The samples that show an unread backlog. There may be tens of thousands of unloaded topics; all their other
     values are 0."""
-    lags = [one.lag for one in found.subscriptions]
-    yield "pulsar_subscriptions_count", labels, len(found.subscriptions)
+    lags = [subscription.lag for subscription in sample.subscriptions]
+    yield "pulsar_subscriptions_count", labels, len(sample.subscriptions)
     yield "pulsar_producers_count", labels, 0
     yield "pulsar_consumers_count", labels, 0
-    yield "pulsar_in_messages_total", labels, found.messages_in
-    yield "pulsar_storage_size", labels, found.size
+    yield "pulsar_in_messages_total", labels, sample.messages_in
+    yield "pulsar_storage_size", labels, sample.size
     yield "pulsar_storage_backlog_size", labels, max((lag.bytes for lag in lags), default=0)
     yield "pulsar_storage_backlog_age_seconds", labels, max((lag.at(now_ms).age_s for lag in lags), default=0)
-    yield "pulsar_msg_backlog", labels, sum(one.backlog for one in found.subscriptions)
-    for one in found.subscriptions:
-        named = (*labels, ("subscription", one.name))
+    yield "pulsar_msg_backlog", labels, sum(subscription.backlog for subscription in sample.subscriptions)
+    for subscription in sample.subscriptions:
+        named = (*labels, ("subscription", subscription.name))
         yield "pulsar_subscription_consumers_count", named, 0
-        yield "pulsar_subscription_back_log", named, one.backlog
-        yield "magnetar_subscription_lag_messages", named, one.lag.messages
-        yield "magnetar_subscription_lag_seconds", named, one.lag.at(now_ms).age_s
+        yield "pulsar_subscription_back_log", named, subscription.backlog
+        yield "magnetar_subscription_lag_messages", named, subscription.lag.messages
+        yield "magnetar_subscription_lag_seconds", named, subscription.lag.at(now_ms).age_s
 
 
 def _written(labels: Labels, last: Writes | None) -> Iterator[Sample]:
@@ -243,21 +243,21 @@ def _written(labels: Labels, last: Writes | None) -> Iterator[Sample]:
     yield from last.sizes.samples("pulsar_entry_size", labels)
 
 
-def _subscription(labels: Labels, one: SubscriptionSample, rate: TopicCounts, now_ms: int) -> Iterator[Sample]:
-    yield "pulsar_out_messages_total", labels, one.messages_out
-    yield "pulsar_out_bytes_total", labels, one.bytes_out
+def _subscription(labels: Labels, sample: SubscriptionSample, rate: TopicCounts, now_ms: int) -> Iterator[Sample]:
+    yield "pulsar_out_messages_total", labels, sample.messages_out
+    yield "pulsar_out_bytes_total", labels, sample.bytes_out
     yield "pulsar_subscription_msg_rate_out", labels, round(rate.messages_out, 3)
     yield "pulsar_subscription_msg_throughput_out", labels, round(rate.bytes_out, 3)
-    yield "pulsar_subscription_consumers_count", labels, one.consumers
-    yield "pulsar_subscription_unacked_messages", labels, one.unacked
-    yield "pulsar_subscription_blocked_on_unacked_messages", labels, int(one.blocked)
-    if not one.stored:
+    yield "pulsar_subscription_consumers_count", labels, sample.consumers
+    yield "pulsar_subscription_unacked_messages", labels, sample.unacked
+    yield "pulsar_subscription_blocked_on_unacked_messages", labels, int(sample.blocked)
+    if not sample.stored:
         return
-    yield "pulsar_subscription_back_log", labels, one.backlog
-    yield "pulsar_subscription_back_log_no_delayed", labels, max(0, one.backlog - one.delayed)
-    yield "pulsar_subscription_delayed", labels, one.delayed
-    yield "magnetar_subscription_lag_messages", labels, one.lag.messages
-    yield "magnetar_subscription_lag_seconds", labels, one.lag.at(now_ms).age_s
+    yield "pulsar_subscription_back_log", labels, sample.backlog
+    yield "pulsar_subscription_back_log_no_delayed", labels, max(0, sample.backlog - sample.delayed)
+    yield "pulsar_subscription_delayed", labels, sample.delayed
+    yield "magnetar_subscription_lag_messages", labels, sample.lag.messages
+    yield "magnetar_subscription_lag_seconds", labels, sample.lag.at(now_ms).age_s
 
 
 def _scalable(node: Node, wholes: dict[str, _Whole], now_ms: int) -> Iterator[Sample]:
@@ -282,14 +282,14 @@ def _scalable(node: Node, wholes: dict[str, _Whole], now_ms: int) -> Iterator[Sa
 
 
 def _sums(wholes: Iterable[_Whole], now_ms: int) -> Iterator[Sample]:
-    for one in wholes:
-        labels = _labels(one.name)
-        for family, value in zip(("rate_in", "rate_out", "throughput_in", "throughput_out"), one.rates, strict=True):
+    for whole in wholes:
+        labels = _labels(whole.name)
+        for family, value in zip(("rate_in", "rate_out", "throughput_in", "throughput_out"), whole.rates, strict=True):
             yield f"pulsar_scalable_topic_{family}", labels, round(value, 3)
-        yield "pulsar_scalable_topic_in_messages_total", labels, one.messages_in
-        yield "pulsar_scalable_topic_in_bytes_total", labels, one.bytes_in
-        yield "pulsar_scalable_topic_storage_size", labels, one.size
-        for name, lag in sorted(one.lags.items()):
+        yield "pulsar_scalable_topic_in_messages_total", labels, whole.messages_in
+        yield "pulsar_scalable_topic_in_bytes_total", labels, whole.bytes_in
+        yield "pulsar_scalable_topic_storage_size", labels, whole.size
+        for name, lag in sorted(whole.lags.items()):
             named = (*labels, ("subscription", name))
             yield "magnetar_scalable_subscription_lag_messages", named, lag.messages
             yield "magnetar_scalable_subscription_lag_seconds", named, lag.at(now_ms).age_s

@@ -101,10 +101,10 @@ async def read_partitioned_internal(node: Node, request: Request) -> Response:
 
 async def _partitioned(node: Node, name: TopicName) -> tuple[dict[str, Any], list[TopicName]]:
     parts = await partitions(node, name)
-    found = await node.catalogue.partitioned(name)
-    if parts is None or found is None:
+    metadata = await node.catalogue.partitioned(name)
+    if parts is None or metadata is None:
         raise TopicNotFound(f"Partitioned Topic {name} not found")
-    return found.document(), parts
+    return metadata.document(), parts
 
 
 async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumers: bool) -> TopicStats:
@@ -198,9 +198,9 @@ async def _subscription(subscription: AnySubscription, *, consumers: bool) -> Su
     if isinstance(dispatcher, SingleActive) and dispatcher.active is not None:
         stats.activeConsumerName = dispatcher.active.name
     if isinstance(dispatcher, KeySharedDispatcher) and attached:
-        asked = attached[0].key_shared
-        stats.keySharedMode = "STICKY" if asked is not None and asked.sticky else "AUTO_SPLIT"
-        stats.allowOutOfOrderDelivery = asked is not None and asked.out_of_order
+        key_shared = attached[0].key_shared
+        stats.keySharedMode = "STICKY" if key_shared is not None and key_shared.sticky else "AUTO_SPLIT"
+        stats.allowOutOfOrderDelivery = key_shared is not None and key_shared.out_of_order
     stats.msgBacklogNoDelayed = max(0, stats.msgBacklog - stats.msgDelayed)
     return stats
 
@@ -294,21 +294,21 @@ def merged(each: list[TopicStats]) -> TopicStats:
     return total
 
 
-def _merged_subscription(one: SubscriptionStats, other: SubscriptionStats) -> SubscriptionStats:
-    sums = {field: getattr(one, field) + getattr(other, field) for field in _SUBSCRIPTION_SUMS}
-    found = msgspec.structs.replace(one, **sums, consumers=one.consumers + other.consumers)
-    found.earliestMsgPublishTimeInBacklog = _earlier(
-        one.earliestMsgPublishTimeInBacklog, other.earliestMsgPublishTimeInBacklog
+def _merged_subscription(left: SubscriptionStats, right: SubscriptionStats) -> SubscriptionStats:
+    sums = {field: getattr(left, field) + getattr(right, field) for field in _SUBSCRIPTION_SUMS}
+    merged = msgspec.structs.replace(left, **sums, consumers=left.consumers + right.consumers)
+    merged.earliestMsgPublishTimeInBacklog = _earlier(
+        left.earliestMsgPublishTimeInBacklog, right.earliestMsgPublishTimeInBacklog
     )
-    if one.lagMessages is not UNSET and other.lagMessages is not UNSET:
-        found.lagMessages = one.lagMessages + other.lagMessages
-        found.lagAgeSeconds = max(one.lagAgeSeconds or 0.0, other.lagAgeSeconds or 0.0)
-    return found
+    if left.lagMessages is not UNSET and right.lagMessages is not UNSET:
+        merged.lagMessages = left.lagMessages + right.lagMessages
+        merged.lagAgeSeconds = max(left.lagAgeSeconds or 0.0, right.lagAgeSeconds or 0.0)
+    return merged
 
 
-def _earlier(one: int, other: int) -> int:
+def _earlier(left: int, right: int) -> int:
     """The earlier of two times, where 0 means never."""
-    return min(one, other) if one and other else one or other
+    return min(left, right) if left and right else left or right
 
 
 _SUMS = [

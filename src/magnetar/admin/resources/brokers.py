@@ -32,15 +32,15 @@ async def leader(node: Node, request: Request) -> Response:
 async def owned(node: Node, request: Request) -> Response:
     """The bundles that the broker owns; for a single broker, the bundles that have a loaded topic."""
     check_broker(node, request.parts["broker"])
-    found: dict[str, OwnedNamespace] = {
+    namespaces: dict[str, OwnedNamespace] = {
         f"{namespace}/{bundle}": OwnedNamespace() for namespace, bundle in node.ownership.held()
     }
     for topic in list(node.topics.loaded.values()):
         policies = await node.namespaces.policies(topic.name.namespace)
         if policies is not None:
             bundle = await node.bundles.find(topic.name, policies)
-            found[f"{topic.name.namespace}/{bundle}"] = OwnedNamespace()
-    return shown(dict(sorted(found.items())))
+            namespaces[f"{topic.name.namespace}/{bundle}"] = OwnedNamespace()
+    return shown(dict(sorted(namespaces.items())))
 
 
 async def connections(node: Node, request: Request) -> Response:
@@ -51,17 +51,17 @@ async def connections(node: Node, request: Request) -> Response:
     return shown([_connection(one) for one in islice(node.connections, limit)])
 
 
-def _connection(one: Connection) -> ConnectionInfo:
+def _connection(connection: Connection) -> ConnectionInfo:
     return ConnectionInfo(
-        id=one.generation,
-        address=one.peer,
-        clientVersion=one.client_version,
-        protocolVersion=one.protocol_version,
-        connectedSince=one.opened_ms,
-        producers=len(one.producers),
-        consumers=len(one.consumers),
-        watches=len(one.watchers) + len(one.layouts) + len(one.memberships),
-        congested=one.congested,
+        id=connection.generation,
+        address=connection.peer,
+        clientVersion=connection.client_version,
+        protocolVersion=connection.protocol_version,
+        connectedSince=connection.opened_ms,
+        producers=len(connection.producers),
+        consumers=len(connection.consumers),
+        watches=len(connection.watchers) + len(connection.layouts) + len(connection.memberships),
+        congested=connection.congested,
     )
 
 

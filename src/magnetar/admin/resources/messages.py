@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from magnetar.admin.answer_memory import Held, held
+from magnetar.admin.answer_memory import ByteBudget, held
 from magnetar.admin.monitoring.stats import moment
 from magnetar.admin.request import JSON, Request, Response, shown
 from magnetar.admin.resolve import check_namespace, not_partitioned, stored, subscription
@@ -45,14 +45,14 @@ async def peek(node: Node, request: Request) -> Response:
 
 async def unacknowledged(node: Node, topic: Topic, name: str, number: int) -> Response:
     """The n-th entry that a subscription has not acknowledged, from 1."""
-    one = subscription(topic, name)
+    existing = subscription(topic, name)
     if number < 1:
         raise Misuse("the position must be 1 or more")
-    if number > one.cursor.backlog:
+    if number > existing.cursor.backlog:
         raise NotFound("Message not found")
-    position = nth_unacked(one, number)
+    position = nth_unacked(existing, number)
     answer = await _message(node, topic, position, "Message not found")
-    words = one.cursor.bits(position)
+    words = existing.cursor.bits(position)
     if words is None:
         return answer
     bits = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
@@ -88,8 +88,8 @@ async def id_by_time(node: Node, request: Request) -> Response:
     words = "Get message ID by timestamp on a partitioned topic is not allowed"
     await not_partitioned(node, request.topic, f"{words}, please try do it on specific topic partition")
     topic = await stored(node, request, "Get message ID by timestamp")
-    found = await topic.managed.find(stamp)
-    return shown(MessageId(found.ledger, found.entry, topic.partition))
+    position = await topic.managed.find(stamp)
+    return shown(MessageId(position.ledger, position.entry, topic.partition))
 
 
 async def _message(node: Node, topic: Topic, position: Position, missing: str) -> Response:
@@ -108,13 +108,13 @@ async def _message(node: Node, topic: Topic, position: Position, missing: str) -
     return Response(200, held(node).body(payload), {**headers, "content-length": str(len(payload))})
 
 
-def _payload(held: Held, opened: Opened) -> bytes:
-    said, stored = opened.metadata, opened.payload
+def _payload(held: ByteBudget, opened: Opened) -> bytes:
+    metadata, stored = opened.metadata, opened.payload
     held.check(len(stored))
-    if said.encryption_keys or said.HasField("chunk_id") or not said.compression:
+    if metadata.encryption_keys or metadata.HasField("chunk_id") or not metadata.compression:
         return stored
-    size = said.uncompressed_size
-    if HTTP_MESSAGE_BYTES_MAX < size <= inflated_max(said.compression, len(stored)):
+    size = metadata.uncompressed_size
+    if HTTP_MESSAGE_BYTES_MAX < size <= inflated_max(metadata.compression, len(stored)):
         raise Refused(
             f"the message has {size} bytes when decompressed; REST returns at most {HTTP_MESSAGE_BYTES_MAX}: "
             "read it with a consumer",
@@ -122,45 +122,45 @@ def _payload(held: Held, opened: Opened) -> bytes:
         )
     held.check(size)
     try:
-        return inflate(said, stored, HTTP_MESSAGE_BYTES_MAX)
+        return inflate(metadata, stored, HTTP_MESSAGE_BYTES_MAX)
     except Corrupt:
         return stored  # not what it says it is: shown as it is stored
 
 
 def _described(position: Position, opened: Opened) -> dict[str, str]:
-    said = opened.metadata
-    found = {
+    metadata = opened.metadata
+    headers = {
         "X-Pulsar-Message-ID": str(position),
-        "X-Pulsar-PROPERTY": json.dumps(_properties(said), separators=(",", ":")),
-        "X-Pulsar-publish-time": moment(said.publish_time),
-        "X-Pulsar-Is-Encrypted": "true" if said.encryption_keys else "false",
-        "X-Pulsar-producer-name": text(said.producer_name),
-        "X-Pulsar-sequence-id": str(said.sequence_id),
+        "X-Pulsar-PROPERTY": json.dumps(_properties(metadata), separators=(",", ":")),
+        "X-Pulsar-publish-time": moment(metadata.publish_time),
+        "X-Pulsar-Is-Encrypted": "true" if metadata.encryption_keys else "false",
+        "X-Pulsar-producer-name": text(metadata.producer_name),
+        "X-Pulsar-sequence-id": str(metadata.sequence_id),
         "X-Pulsar-txn-uncommitted": "false",
     }
-    if said.event_time:
-        found["X-Pulsar-event-time"] = moment(said.event_time)
+    if metadata.event_time:
+        headers["X-Pulsar-event-time"] = moment(metadata.event_time)
     if opened.is_batch:
-        found["X-Pulsar-num-batch-message"] = str(said.num_messages_in_batch)
-        found["X-Pulsar-batch-size"] = str(len(opened.payload))
-    if said.HasField("partition_key"):
-        found["X-Pulsar-partition-key"] = text(said.partition_key)
-    if said.partition_key_b64_encoded:
-        found["X-Pulsar-partition-key-b64-encoded"] = "true"
-    if said.compression:
-        found["X-Pulsar-compression"] = pb.CompressionType.Name(said.compression)
-        found["X-Pulsar-uncompressed-size"] = str(said.uncompressed_size)
-    if said.schema_version:
-        found["X-Pulsar-Base64-schema-version"] = base64.b64encode(said.schema_version).decode()
-    if said.deliver_at_time:
-        found["X-Pulsar-deliver-at-time"] = moment(said.deliver_at_time)
-    if said.null_value:
-        found["X-Pulsar-null-value"] = "true"
-    return found
+        headers["X-Pulsar-num-batch-message"] = str(metadata.num_messages_in_batch)
+        headers["X-Pulsar-batch-size"] = str(len(opened.payload))
+    if metadata.HasField("partition_key"):
+        headers["X-Pulsar-partition-key"] = text(metadata.partition_key)
+    if metadata.partition_key_b64_encoded:
+        headers["X-Pulsar-partition-key-b64-encoded"] = "true"
+    if metadata.compression:
+        headers["X-Pulsar-compression"] = pb.CompressionType.Name(metadata.compression)
+        headers["X-Pulsar-uncompressed-size"] = str(metadata.uncompressed_size)
+    if metadata.schema_version:
+        headers["X-Pulsar-Base64-schema-version"] = base64.b64encode(metadata.schema_version).decode()
+    if metadata.deliver_at_time:
+        headers["X-Pulsar-deliver-at-time"] = moment(metadata.deliver_at_time)
+    if metadata.null_value:
+        headers["X-Pulsar-null-value"] = "true"
+    return headers
 
 
-def _properties(said: pb.MessageMetadata) -> dict[str, str]:
-    return {text(pair.key): text(pair.value) for pair in said.properties}
+def _properties(metadata: pb.MessageMetadata) -> dict[str, str]:
+    return {text(pair.key): text(pair.value) for pair in metadata.properties}
 
 
 def _header(text: str) -> str:
@@ -170,9 +170,9 @@ def _header(text: str) -> str:
 
 def _routes(domain: str) -> list[Route]:
     topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
-    one = f"{topic}/subscription/{{subscription}}"
+    prefix = f"{topic}/subscription/{{subscription}}"
     return [
-        get(f"{one}/position/{{position}}", peek, "The n-th unacknowledged entry", bytes),
+        get(f"{prefix}/position/{{position}}", peek, "The n-th unacknowledged entry", bytes),
         get(f"{topic}/examinemessage", examine, "The n-th entry from either end", bytes),
         get(f"{topic}/ledger/{{ledger}}/entry/{{entry}}", by_id, "One entry by ledger id and entry id", bytes),
         get(

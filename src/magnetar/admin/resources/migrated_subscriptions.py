@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 async def sought(node: Node, request: Request, where: Callable[[Record], Target]) -> bool:
     """Whether the topic was migrated. If so, its subscription is moved on all segments."""
     name, subscription = request.topic, request.parts["subscription"]
-    found = await _became(node, name)
-    if found is None:
+    scalable = await _became(node, name)
+    if scalable is None:
         return False
     if name.is_partition:
         raise _refusal(name, f"a single part cannot be moved. {_instead(request)}")
     try:
-        await node.scalable.seek(name.scalable, subscription, where(found))
+        await node.scalable.seek(name.scalable, subscription, where(scalable))
     except Moved as error:
         raise Moved(error.what, **{**error.facts, "resource": str(name)}) from error  # asked there by this same path
     return True
@@ -51,13 +51,13 @@ def place(request: Request) -> Callable[[Record], Target]:
     start."""
 
     def found(record: Record) -> Target:
-        asked, name = request.need(ResetCursor), request.topic
-        position = Position(asked.ledgerId, asked.entryId)
+        target, name = request.need(ResetCursor), request.topic
+        position = Position(target.ledgerId, target.entryId)
         if position in (BEFORE_ALL, AFTER_ALL):
             return Target(Where.EARLIEST if position == BEFORE_ALL else Where.LATEST)
-        for one in record.layout.segments:
-            if one.legacy_topic == str(name) and one.ending is not None and position <= one.ending.end:
-                return at_places({one.id: Position(position.ledger, position.entry + asked.excluded)})
+        for segment in record.layout.segments:
+            if segment.legacy_topic == str(name) and segment.ending is not None and position <= segment.ending.end:
+                return at_places({segment.id: Position(position.ledger, position.entry + target.excluded)})
         words = f"{name} was migrated, and the message id is not from before the migration: name its segment"
         raise Misuse(
             f"{words} with `magnetar subscription seek {name.scalable} SUBSCRIPTION --to SEGMENT/LEDGER:ENTRY`"
@@ -68,12 +68,12 @@ def place(request: Request) -> Callable[[Record], Target]:
 
 async def _became(node: Node, name: TopicName) -> Record | None:
     """The record of the scalable topic that contains this topic. Conflict: the migration is in progress."""
-    found = await node.scalable.read(name.scalable) if name.domain is Domain.PERSISTENT else None
-    if found is None or not any(one.legacy_topic for one in found.layout.segments):
+    record = await node.scalable.read(name.scalable) if name.domain is Domain.PERSISTENT else None
+    if record is None or not any(one.legacy_topic for one in record.layout.segments):
         return None
-    if found.is_plain and found.is_migrating:
+    if record.is_plain and record.is_migrating:
         raise Conflict(f"{name.partitioned_name} is being migrated to {name.scalable}: try again later")
-    return None if found.is_plain else found
+    return None if record.is_plain else record
 
 
 def _refusal(name: TopicName, why: str) -> Conflict:

@@ -127,8 +127,8 @@ async def topic_names(
     left = limit
     last = None if after is None else topic_name(after)
     if Domain.PERSISTENT in domains and (last is None or last.domain is Domain.PERSISTENT):
-        async for found in node.catalogue.topics(namespace, after=after, limit=left):
-            yield found
+        async for listed in node.catalogue.topics(namespace, after=after, limit=left):
+            yield listed
             left = None if left is None else left - 1
         last = None
     if Domain.NON_PERSISTENT in domains:
@@ -137,10 +137,10 @@ async def topic_names(
             for topic in node.topics.loaded.values()
             if topic.name.domain is Domain.NON_PERSISTENT and topic.name.namespace == namespace
         )
-        for found in loose if last is None else [name for name in loose if name > str(last)]:
+        for listed in loose if last is None else [name for name in loose if name > str(last)]:
             if left == 0:
                 return
-            yield found
+            yield listed
             left = None if left is None else left - 1
 
 
@@ -184,13 +184,13 @@ async def unload_bundle(node: Node, request: Request) -> Response:
 async def _bundle(node: Node, namespace: NamespaceName, text: str) -> Bundle:
     if not await node.namespaces.exists(namespace):
         raise NotFound("Namespace not found")
-    found = bundle_from_text(text)
-    known = await node.bundles.get(namespace, await node.namespaces.get(namespace))
-    if found not in known.all:
+    bundle = bundle_from_text(text)
+    bundles = await node.bundles.get(namespace, await node.namespaces.get(namespace))
+    if bundle not in bundles.all:
         raise Misuse(
-            f"Invalid upper boundary for bundle {namespace}/{found}. Expected {namespace}/{known.at(found.low)}"
+            f"Invalid upper boundary for bundle {namespace}/{bundle}. Expected {namespace}/{bundles.at(bundle.low)}"
         )
-    return found
+    return bundle
 
 
 _ONE = "/admin/v2/namespaces/{tenant}/{namespace}"

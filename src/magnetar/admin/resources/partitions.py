@@ -24,9 +24,9 @@ async def read(node: Node, request: Request) -> Response:
     name = request.topic
     await check_namespace(node, name)
     count = await node.topics.partitions(name, create=request.flag("checkAllowAutoCreation"))
-    found = await node.catalogue.partitioned(name)
+    metadata = await node.catalogue.partitioned(name)
     return shown(
-        {"partitions": count, "deleted": False} if found is None else {**found.document(), "partitions": count}
+        {"partitions": count, "deleted": False} if metadata is None else {**metadata.document(), "partitions": count}
     )
 
 
@@ -41,10 +41,10 @@ async def create(node: Node, request: Request) -> Response:
 
 async def grow(node: Node, request: Request) -> Response:
     name = request.topic
-    wanted = _wanted(request)
+    count = _wanted(request)
     await check_namespace(node, name)
     await node.segments.plains.check_free(name)
-    await node.catalogue.grow(name, wanted.partitions)
+    await node.catalogue.grow(name, count.partitions)
     await node.segments.plains.grown(name)
     return DONE
 
@@ -70,8 +70,8 @@ async def remove(node: Node, request: Request) -> Response:
 
 def _wanted(request: Request) -> PartitionedTopicMetadata:
     """The number of partitions: a bare number, or a field of the document."""
-    found: int | PartitionedTopicMetadata = request.need(WANTED)
-    return PartitionedTopicMetadata(found) if isinstance(found, int) else found
+    value: int | PartitionedTopicMetadata = request.need(WANTED)
+    return PartitionedTopicMetadata(value) if isinstance(value, int) else value
 
 
 def _routes(domain: str) -> list[Route]:

@@ -60,13 +60,13 @@ def check_retention(value: Retention) -> None:
 
 
 def _auto_topic_creation(value: AutoTopicCreation) -> None:
-    said = "Invalid configuration for autoTopicCreationOverride. the detail is"
+    prefix = "Invalid configuration for autoTopicCreationOverride. the detail is"
     if value.topicType not in (None, "partitioned", "non-partitioned"):
-        raise Misuse(f"{said} Unknown topic type [{value.topicType}]")
+        raise Misuse(f"{prefix} Unknown topic type [{value.topicType}]")
     if value.topicType == "partitioned" and value.defaultNumPartitions is None:
-        raise Misuse(f"{said} [defaultNumPartitions] cannot be null when the type is partitioned.")
+        raise Misuse(f"{prefix} [defaultNumPartitions] cannot be null when the type is partitioned.")
     if value.defaultNumPartitions is not None and value.defaultNumPartitions < 1:
-        raise Misuse(f"{said} [defaultNumPartitions] cannot be less than 1.")
+        raise Misuse(f"{prefix} [defaultNumPartitions] cannot be less than 1.")
 
 
 def _delayed_delivery(value: DelayedDelivery) -> None:
@@ -246,8 +246,8 @@ async def _not_built(node: Node, request: Request) -> Response:
 def _rate_reader(field: str) -> Handler:
     async def read(node: Node, request: Request) -> Response:
         by_cluster = getattr(await node.namespaces.get(request.namespace), field)
-        found = by_cluster.get(node.settings.text("clusterName"))
-        return EMPTY if found is None else shown(found)
+        rate = by_cluster.get(node.settings.text("clusterName"))
+        return EMPTY if rate is None else shown(rate)
 
     return read
 
@@ -280,9 +280,9 @@ async def read_buckets(node: Node, request: Request) -> Response:
 
 
 async def write_buckets(node: Node, request: Request) -> Response:
-    wanted, namespace = request.need(int), request.namespace
+    count, namespace = request.need(int), request.namespace
     buckets = (await node.namespaces.get(namespace)).buckets
-    if wanted != buckets:
+    if count != buckets:
         raise Conflict(
             f"numberOfTopicBuckets of {namespace} is {buckets}, set at creation, and cannot be changed: create "
             "another namespace with the number you need",
@@ -308,8 +308,8 @@ async def clear_properties(node: Node, request: Request) -> Response:
 
 
 async def read_property(node: Node, request: Request) -> Response:
-    found = (await node.namespaces.get(request.namespace)).properties.get(request.parts["key"])
-    return EMPTY if found is None else text(found, kind=JSON)
+    value = (await node.namespaces.get(request.namespace)).properties.get(request.parts["key"])
+    return EMPTY if value is None else text(value, kind=JSON)
 
 
 async def set_property(node: Node, request: Request) -> Response:

@@ -57,8 +57,8 @@ async def read_version(node: Node, request: Request) -> Response:
 
 
 async def versions(node: Node, request: Request) -> Response:
-    found = await node.schema_registry.versions(_name(request).schema_name)
-    return shown(AllSchemas([_info(schema) for schema in found]))
+    schemas = await node.schema_registry.versions(_name(request).schema_name)
+    return shown(AllSchemas([_info(schema) for schema in schemas]))
 
 
 async def create(node: Node, request: Request) -> Response:
@@ -107,10 +107,10 @@ def _posted(request: Request) -> PostSchema:
 
 
 def _type(posted: PostSchema) -> int:
-    found = TYPES.get(posted.type)
-    if found is None:
+    type = TYPES.get(posted.type)
+    if type is None:
         raise Misuse(f"unknown schema type {posted.type}; expected one of {', '.join(sorted(TYPES))}", http_status=422)
-    return found
+    return type
 
 
 def _info(schema: Schema) -> SchemaInfo:

@@ -34,56 +34,56 @@ _NO_EXPIRY = "messages of a scalable topic cannot be expired for a subscription"
 
 
 async def names(node: Node, request: Request) -> Response:
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for topic in await partitions(node, request.topic) or [request.topic]:
         loaded = await open_topic(node, topic)
-        for one in loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values():
-            found[one.name] = None
-    return shown(sorted(found))
+        for existing in loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values():
+            names[existing.name] = None
+    return shown(sorted(names))
 
 
 async def create(node: Node, request: Request) -> Response:
     """Creates a missing topic too, if its use would create it. On a partitioned topic it creates the missing
     subscriptions, and is 409 only if every partition had one."""
-    name, wanted = request.topic, check_given(request.parts["subscription"], "subscription")
+    name, subscription = request.topic, check_given(request.parts["subscription"], "subscription")
     start, properties = _start(request)
     if not name.is_persistent:
         raise Refused("Create subscription on non-persistent topic can only be done through client", http_status=400)
     parts = await partitions(node, name)
-    made = 0
+    created = 0
     for each in parts or [name]:
         topic = await _topic_made(node, each)
-        if topic.subscriptions.get(wanted) is None:
-            await topic.subscriptions.create(wanted, _mark(topic, start), properties)
-            made += 1
-    if not made:
+        if topic.subscriptions.get(subscription) is None:
+            await topic.subscriptions.create(subscription, _mark(topic, start), properties)
+            created += 1
+    if not created:
         raise AlreadyExists("Subscription already exists for topic")
     return DONE
 
 
-def _check_own(found: Subscription) -> None:
+def _check_own(subscription: Subscription) -> None:
     """Raises Conflict for a subscription of a scalable topic, or of stream consumers of this topic."""
-    if life(found) >= 0:
-        whole = found.topic.part_of or found.topic.name.scalable
-        words = f"subscription {found.name} belongs to the scalable topic: DELETE it on {whole}"
+    if life(subscription) >= 0:
+        whole = subscription.topic.part_of or subscription.topic.name.scalable
+        words = f"subscription {subscription.name} belongs to the scalable topic: DELETE it on {whole}"
         raise Conflict(f"{words} (/admin/v2/scalable)")
 
 
 async def remove(node: Node, request: Request) -> Response:
-    name, wanted = request.topic, request.parts["subscription"]
+    name, subscription_name = request.topic, request.parts["subscription"]
     parts = await partitions(node, name)
     if parts is None:
         topic = await stored(node, request, "Deleting a subscription")
-        _check_own(subscription(topic, wanted))
-        await topic.subscriptions.delete(wanted, force=request.flag("force"))
+        _check_own(subscription(topic, subscription_name))
+        await topic.subscriptions.delete(subscription_name, force=request.flag("force"))
         return DONE
     gone = 0
     for each in parts:
         topic = await _loaded(node, each)
-        found = topic.subscriptions.get(wanted)
-        if found is not None:
-            _check_own(found)
-            await topic.subscriptions.delete(wanted, force=request.flag("force"))
+        existing = topic.subscriptions.get(subscription_name)
+        if existing is not None:
+            _check_own(existing)
+            await topic.subscriptions.delete(subscription_name, force=request.flag("force"))
             gone += 1
     if not gone:
         raise SubscriptionNotFound("Subscription not found")
@@ -97,8 +97,8 @@ async def reset_to_time(node: Node, request: Request) -> Response:
     stamp = request.number("timestamp")
     if await migrated_subscriptions.sought(node, request, lambda _: at_time(max(0, stamp))):
         return DONE
-    for topic, one in await _targets(node, request):
-        await one.seek(await topic.managed.find(stamp))
+    for topic, target in await _targets(node, request):
+        await target.seek(await topic.managed.find(stamp))
     return DONE
 
 
@@ -106,11 +106,11 @@ async def reset_to_id(node: Node, request: Request) -> Response:
     if await migrated_subscriptions.sought(node, request, migrated_subscriptions.place(request)):
         return DONE
     await not_partitioned(node, request.topic, "Reset-cursor at position is not allowed for partitioned-topic")
-    asked = request.need(ResetCursor)
+    reset = request.need(ResetCursor)
     topic = await stored(node, request, "Reset cursor")
-    one = subscription(topic, request.parts["subscription"])
-    position = Position(asked.ledgerId, asked.entryId)
-    await one.seek(topic.managed.after(position) if asked.excluded and position != AFTER_ALL else position)
+    target = subscription(topic, request.parts["subscription"])
+    position = Position(reset.ledgerId, reset.entryId)
+    await target.seek(topic.managed.after(position) if reset.excluded and position != AFTER_ALL else position)
     return DONE
 
 
@@ -124,27 +124,27 @@ async def skip(node: Node, request: Request) -> Response:
     )
     await not_partitioned(node, request.topic, "Skip messages on a partitioned topic is not allowed")
     topic = await stored(node, request, "Skip messages")
-    one = subscription(topic, request.parts["subscription"])
-    if count >= one.cursor.backlog:
-        await one.clear_to(topic.managed.last)
+    target = subscription(topic, request.parts["subscription"])
+    if count >= target.cursor.backlog:
+        await target.clear_to(topic.managed.last)
     elif count > 0:
-        await one.clear_to(nth_unacked(one, count))
+        await target.clear_to(nth_unacked(target, count))
     return DONE
 
 
 async def skip_all(node: Node, request: Request) -> Response:
     if await migrated_subscriptions.sought(node, request, lambda _: Target(Where.LATEST)):
         return DONE
-    for topic, one in await _targets(node, request):
-        await one.clear_to(topic.managed.last)
+    for topic, target in await _targets(node, request):
+        await target.clear_to(topic.managed.last)
     return DONE
 
 
 async def expire_by_age(node: Node, request: Request) -> Response:
     seconds = request.number("seconds")
     await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
-    for topic, one in await _targets(node, request):
-        await _expire(topic, one, seconds)
+    for topic, target in await _targets(node, request):
+        await _expire(topic, target, seconds)
     return DONE
 
 
@@ -153,34 +153,34 @@ async def expire_all_by_age(node: Node, request: Request) -> Response:
     await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
     for name in await partitions(node, request.topic) or [request.topic]:
         topic = await _loaded(node, name)
-        for one in topic.subscriptions:
-            if one.durable:
-                await _expire(topic, one, seconds)
+        for target in topic.subscriptions:
+            if target.durable:
+                await _expire(topic, target, seconds)
     return DONE
 
 
 async def expire_to_id(node: Node, request: Request) -> Response:
     await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
     await not_partitioned(node, request.topic, "Expire message at position is not allowed for partitioned-topic")
-    asked = request.need(ResetCursor)
+    reset = request.need(ResetCursor)
     topic = await stored(node, request, "Expire messages")
-    one = subscription(topic, request.parts["subscription"])
-    position = Position(asked.ledgerId, asked.entryId)
-    await one.clear_to(topic.managed.before(position) if asked.excluded else position)
+    target = subscription(topic, request.parts["subscription"])
+    position = Position(reset.ledgerId, reset.entryId)
+    await target.clear_to(topic.managed.before(position) if reset.excluded else position)
     return DONE
 
 
-async def _expire(topic: Topic, one: Subscription, seconds: int) -> None:
+async def _expire(topic: Topic, target: Subscription, seconds: int) -> None:
     first_kept = await topic.managed.find(topic.runtime.wall() - max(0, seconds) * 1000)
-    await one.clear_to(topic.managed.before(first_kept))
+    await target.clear_to(topic.managed.before(first_kept))
 
 
-def nth_unacked(one: Subscription, number: int) -> Position:
+def nth_unacked(target: Subscription, number: int) -> Position:
     """The position of the `number`-th unacknowledged entry, from 1; past the end if there are fewer."""
-    managed, cursor = one.topic.managed, one.cursor
+    managed, cursor = target.topic.managed, target.cursor
     if cursor.contiguous:
         return managed.chain.nth(managed.chain.rank(cursor.mark) + number - 1)
-    position = one.start()
+    position = target.start()
     for _ in range(number - 1):
         if position > managed.last:
             break
@@ -192,10 +192,10 @@ def nth_unacked(one: Subscription, number: int) -> Position:
 
 
 async def read_properties(node: Node, request: Request) -> Response:
-    found: dict[str, str] = {}
-    for _, one in await _targets(node, request):
-        found.update(given(one.cursor.properties))
-    return shown(found)
+    properties: dict[str, str] = {}
+    for _, target in await _targets(node, request):
+        properties.update(given(target.cursor.properties))
+    return shown(properties)
 
 
 async def write_properties(node: Node, request: Request) -> Response:
@@ -204,8 +204,8 @@ async def write_properties(node: Node, request: Request) -> Response:
     await migrated_subscriptions.refuse(
         node, request, "their properties are those of their first consumer", moves=False
     )
-    for _, one in await _targets(node, request):
-        await one.cursor.set_properties({**given(properties), **ours(one.cursor.properties)})
+    for _, target in await _targets(node, request):
+        await target.cursor.set_properties({**given(properties), **ours(target.cursor.properties)})
     return DONE
 
 
@@ -248,40 +248,40 @@ def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
         return ResetCursor(*BEFORE_ALL), None
     if isinstance(document, str):
         raise BadBody("the start of a subscription must be earliest, latest or a message id")
-    asked = request.need(ResetCursor)
-    check_size(asked.properties or {})
-    return asked, None if asked.properties is None else given(asked.properties)
+    reset = request.need(ResetCursor)
+    check_size(reset.properties or {})
+    return reset, None if reset.properties is None else given(reset.properties)
 
 
-def _mark(topic: Topic, asked: ResetCursor) -> Position:
+def _mark(topic: Topic, reset: ResetCursor) -> Position:
     """The last message that a new subscription does not receive."""
     managed = topic.managed
-    position = Position(asked.ledgerId, asked.entryId)
+    position = Position(reset.ledgerId, reset.entryId)
     if position > managed.last:
         return managed.last
-    return position if asked.excluded else managed.before(managed.next_valid(max(position, managed.first)))
+    return position if reset.excluded else managed.before(managed.next_valid(max(position, managed.first)))
 
 
 def _routes(domain: str) -> list[Route]:
     topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
-    one = f"{topic}/subscription/{{subscription}}"
+    prefix = f"{topic}/subscription/{{subscription}}"
     return [
         get(f"{topic}/subscriptions", names, "The subscriptions of a topic", list[str]),
-        put(one, create, "Create a subscription: `earliest`, `latest` or a message id", ResetCursor),
-        delete(one, remove, "Delete a subscription; with force, also while it is used"),
-        post(f"{one}/resetcursor", reset_to_id, "Seek to a message", ResetCursor),
-        post(f"{one}/resetcursor/{{timestamp}}", reset_to_time, "Seek to a publish time"),
-        post(f"{one}/skip/{{count}}", skip, "Acknowledge the next `count` entries"),
-        post(f"{one}/skip_all", skip_all, "Acknowledge all messages"),
-        post(f"{one}/expireMessages", expire_to_id, "Acknowledge all messages up to a message", ResetCursor),
-        post(f"{one}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge messages older than `seconds`"),
+        put(prefix, create, "Create a subscription: `earliest`, `latest` or a message id", ResetCursor),
+        delete(prefix, remove, "Delete a subscription; with force, also while it is used"),
+        post(f"{prefix}/resetcursor", reset_to_id, "Seek to a message", ResetCursor),
+        post(f"{prefix}/resetcursor/{{timestamp}}", reset_to_time, "Seek to a publish time"),
+        post(f"{prefix}/skip/{{count}}", skip, "Acknowledge the next `count` entries"),
+        post(f"{prefix}/skip_all", skip_all, "Acknowledge all messages"),
+        post(f"{prefix}/expireMessages", expire_to_id, "Acknowledge all messages up to a message", ResetCursor),
+        post(f"{prefix}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge messages older than `seconds`"),
         post(
             f"{topic}/all_subscription/expireMessages/{{seconds}}",
             expire_all_by_age,
             "Acknowledge messages older than `seconds` on all subscriptions",
         ),
-        get(f"{one}/properties", read_properties, "The properties of a subscription", dict[str, str]),
-        put(f"{one}/properties", write_properties, "Replace the properties of a subscription", dict[str, str]),
+        get(f"{prefix}/properties", read_properties, "The properties of a subscription", dict[str, str]),
+        put(f"{prefix}/properties", write_properties, "Replace the properties of a subscription", dict[str, str]),
     ]
 
 

@@ -20,8 +20,8 @@ async def names(node: Node, request: Request) -> Response:
 
 
 async def read(node: Node, request: Request) -> Response:
-    found = await node.tenants.get(request.tenant)
-    return shown(TenantInfo(found.adminRoles, found.allowedClusters))
+    tenant = await node.tenants.get(request.tenant)
+    return shown(TenantInfo(tenant.adminRoles, tenant.allowedClusters))
 
 
 async def create(node: Node, request: Request) -> Response:

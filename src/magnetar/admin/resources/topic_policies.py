@@ -33,8 +33,8 @@ async def read(node: Node, request: Request) -> Response:
     own = await node.topic_policies.of(name)
     if request.flag("applied"):
         policies = await node.namespaces.get(name.namespace)
-        found = topic_settings(node.settings, policies, own, scalable=name.is_scalable).retention
-        return shown(Retention(found.minutes, found.megabytes))
+        retention = topic_settings(node.settings, policies, own, scalable=name.is_scalable).retention
+        return shown(Retention(retention.minutes, retention.megabytes))
     value = own.get(FIELD)
     return EMPTY if value is None else shown(value)
 

@@ -61,14 +61,14 @@ class _Page:
         if record is None:
             return  # deleted since it was listed
         counts = [await self._counts(segment.topic(name)) for segment in record.layout.segments]
-        known = [one for one in counts if one is not None]
-        whole = len(known) == len(counts)
+        present = [one for one in counts if one is not None]
+        whole = len(present) == len(counts)
         self.found.append(
             TopicSummary(
                 str(name),
                 segments=len(record.layout.active),
-                messages=sum(one[0] for one in known) if whole else None,
-                bytes=sum(one[1] for one in known) if whole else None,
+                messages=sum(one[0] for one in present) if whole else None,
+                bytes=sum(one[1] for one in present) if whole else None,
             )
         )
 

@@ -32,8 +32,8 @@ async def names(node: Node, request: Request) -> Response:
     if "bundle" not in request.query:
         return listed(node, namespace, (request.domain,), request)
     bundle = bundle_from_text(request.query["bundle"])
-    found = await node.topics.names(namespace, (str(request.domain),))
-    return shown([name for name in found if await node.bundles.find(topic_name(name), policies) == bundle])
+    topics = await node.topics.names(namespace, (str(request.domain),))
+    return shown([name for name in topics if await node.bundles.find(topic_name(name), policies) == bundle])
 
 
 async def names_in_bundle(node: Node, request: Request) -> Response:
@@ -41,8 +41,8 @@ async def names_in_bundle(node: Node, request: Request) -> Response:
     namespace = request.namespace
     policies = await node.namespaces.get(namespace)
     bundle = bundle_from_text(request.parts["topic"])
-    found = await node.topics.names(namespace, (str(Domain.NON_PERSISTENT),))
-    return shown([name for name in found if await node.bundles.find(topic_name(name), policies) == bundle])
+    topics = await node.topics.names(namespace, (str(Domain.NON_PERSISTENT),))
+    return shown([name for name in topics if await node.bundles.find(topic_name(name), policies) == bundle])
 
 
 async def create(node: Node, request: Request) -> Response:
@@ -69,10 +69,10 @@ async def remove(node: Node, request: Request) -> Response:
         )
     await node.segments.plains.check_free(name)
     await node.served.claim(name)
-    found = await node.peers.owner(name).delete(
+    deleted = await node.peers.owner(name).delete(
         "delete", await node.segments.plains.term(name), force=request.flag("force")
     )
-    if name.is_persistent and not found.existed:
+    if name.is_persistent and not deleted.existed:
         raise TopicNotFound(f"Topic {name} not found")
     await node.segments.plains.forget(name)
     await node.topic_policies.delete(name)
@@ -129,9 +129,9 @@ async def last_message_id(node: Node, request: Request) -> Response:
 async def backlog_size(node: Node, request: Request) -> Response:
     """The bytes stored after a message."""
     topic = await stored(node, request, "Backlog size")
-    asked = request.need(ResetCursor)
+    reset = request.need(ResetCursor)
     managed = topic.managed
-    start = managed.after(Position(asked.ledgerId, asked.entryId))
+    start = managed.after(Position(reset.ledgerId, reset.entryId))
     size = (await managed.count(start, managed.last))[1] if start <= managed.last else 0
     return shown(size)
 
@@ -142,9 +142,9 @@ async def backlog_size(node: Node, request: Request) -> Response:
 async def read_properties(node: Node, request: Request) -> Response:
     name = request.topic
     await check_namespace(node, name)
-    found = await node.catalogue.partitioned(name)
-    if found is not None:
-        return shown(found.properties or {})
+    metadata = await node.catalogue.partitioned(name)
+    if metadata is not None:
+        return shown(metadata.properties or {})
     topic = await open_topic(node, name)
     return shown(_own(topic.managed.properties) if isinstance(topic, Topic) else {})
 
@@ -154,9 +154,9 @@ async def add_properties(node: Node, request: Request) -> Response:
     more = request.need(dict[str, str])
     check_given(more)
     await check_namespace(node, name)
-    found = await node.catalogue.partitioned(name)
-    if found is not None:
-        check_size({**(found.properties or {}), **more})
+    metadata = await node.catalogue.partitioned(name)
+    if metadata is not None:
+        check_size({**(metadata.properties or {}), **more})
         await node.catalogue.update_properties(name, more)
         return DONE
     topic = await stored(node, request, "Properties")

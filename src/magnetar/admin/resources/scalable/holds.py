@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 async def holds(node: Node, request: Request) -> Response:
-    found = await node.handlers.holds.list(name_of(node, request))
+    holds = await node.handlers.holds.list(name_of(node, request))
     now_ms = node.runtime.wall()
-    return shown({one.name: _document(one, now_ms) for one in found})
+    return shown({one.name: _document(one, now_ms) for one in holds})
 
 
 async def hold(node: Node, request: Request) -> Response:
-    found = await node.handlers.holds.find(name_of(node, request), request.parts["hold"])
-    return shown(_document(found, node.runtime.wall()))
+    held = await node.handlers.holds.find(name_of(node, request), request.parts["hold"])
+    return shown(_document(held, node.runtime.wall()))
 
 
 async def release(node: Node, request: Request) -> Response:
@@ -33,22 +33,22 @@ async def release(node: Node, request: Request) -> Response:
     return DONE
 
 
-def _document(one: HoldSummary, now_ms: int) -> Hold:
-    held = one.held
+def _document(hold: HoldSummary, now_ms: int) -> Hold:
+    held = hold.held
     return Hold(
-        hold=one.name,
+        hold=hold.name,
         owner=held.owner,
         state="EXPIRED" if held.expired_ms else "WARNED" if held.warned_ms else "KEEPS",
-        lagMessages=one.lag.messages,
-        lagBytes=one.lag.bytes,
-        lagOldestMs=one.lag.oldest_ms,
-        lagAgeS=one.lag.at(now_ms).age_s,
+        lagMessages=hold.lag.messages,
+        lagBytes=hold.lag.bytes,
+        lagOldestMs=hold.lag.oldest_ms,
+        lagAgeS=hold.lag.at(now_ms).age_s,
         expiresS=held.expires_s,
         untilMs=held.until_ms,
         movedMs=held.moved_ms,
         warnedMs=held.warned_ms,
         expiredMs=held.expired_ms,
-        members=list(one.members),
+        members=list(hold.members),
         places={str(id): str(place) for id, place in held.places},
     )
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 async def preview(node: Node, request: Request) -> Response:
     """The plan of a migration; changes nothing."""
-    found = await migration.preview(node, await _plain(node, request))
+    plan = await migration.preview(node, await _plain(node, request))
     return shown(
         MigrationPreview(
-            topics=list(found.topics),
+            topics=list(plan.topics),
             segments=[
                 MigratedSegment(
                     segmentId=one.id,
@@ -40,11 +40,11 @@ async def preview(node: Node, request: Request) -> Response:
                     state="ACTIVE" if one.is_active else "SEALED",
                     legacyTopicName=one.legacy_topic or None,
                 )
-                for one in found.layout.segments
+                for one in plan.layout.segments
             ],
             subscriptions=[
                 CarriedSubscription(subscription=one.name, type=None if one.undecided else one.type)
-                for one in found.subscriptions
+                for one in plan.subscriptions
             ],
             clients=[
                 PlainTopicClient(
@@ -54,11 +54,11 @@ async def preview(node: Node, request: Request) -> Response:
                     subscription=one.subscription or None,
                     follows=one.follows,
                 )
-                for one in found.clients
+                for one in plan.clients
             ],
-            forceNeeded=bool(found.left),
-            messages=found.messages,
-            bytes=found.size_bytes,
+            forceNeeded=bool(plan.left),
+            messages=plan.messages,
+            bytes=plan.size_bytes,
         )
     )
 

@@ -83,10 +83,10 @@ async def rebucket(node: Node, request: Request) -> Response:
 async def operation(node: Node, request: Request) -> Response:
     name = name_of(node, request)
     record = await record_of(node, name, plain=True)
-    found = node.scalable.operation(name, request.parts["op"])
+    running = node.scalable.operation(name, request.parts["op"])
     remembered = _remembered(record, request.parts["op"])
-    if found is not None:
-        return shown(_operation(found, remembered))
+    if running is not None:
+        return shown(_operation(running, remembered))
     if remembered is not None:
         return shown(remembered)
     raise NotFound(f"operation {request.parts['op']} of {name} not found; only recent operations are kept")
@@ -98,7 +98,7 @@ async def operations(node: Node, request: Request) -> Response:
 
 
 def _past(record: Record) -> list[Operation]:
-    found = [
+    operations = [
         Operation(
             op=past.op,
             kind=past.kind,
@@ -124,8 +124,8 @@ def _past(record: Record) -> list[Operation]:
             reason=intent.reason,
             error=intent.abandoned,
         )
-        found.insert(0, under_way)
-    return found
+        operations.insert(0, under_way)
+    return operations
 
 
 def _remembered(record: Record, op: str) -> Operation | None:
@@ -136,8 +136,8 @@ async def reshaped(node: Node, name: TopicName, request: Request, done: Done) ->
     """204 as in Pulsar; with `show=operation` the completed operation, or with `wait=false` the started one."""
     if request.query.get("show") != "operation":
         return DONE if done.done else Response(202)
-    told = _operation(done, _remembered(await record_of(node, name, plain=True), done.op))
-    return shown(told, 200 if done.done else 202)
+    document = _operation(done, _remembered(await record_of(node, name, plain=True), done.op))
+    return shown(document, 200 if done.done else 202)
 
 
 def _operation(done: Done, remembered: Operation | None) -> Operation:

@@ -40,10 +40,10 @@ def _target(request: Request) -> Target:
     if word is None and not request.body:
         return at_time(0)  # as Pulsar does
     if word is None:
-        asked = request.need(SeekPlaces)
-        if not all(id.isascii() and id.isdecimal() for id in asked.places):
+        places = request.need(SeekPlaces)
+        if not all(id.isascii() and id.isdecimal() for id in places.places):
             raise Misuse("the keys of places must be segment ids (decimal numbers)")
-        return at_places({SegmentId(int(id)): Position(*place) for id, place in asked.places.items()})
+        return at_places({SegmentId(int(id)): Position(*place) for id, place in places.places.items()})
     if word not in _WORDS:
         raise Misuse("`to` must be earliest or latest; otherwise give a `timestamp`, or places in the body", to=word)
     return Target(_WORDS[word])

@@ -70,10 +70,10 @@ async def backlog(node: Node, request: Request) -> Response:
     topic = await open_topic(node, request.topic)
     assert isinstance(topic, Topic)
     name = request.parts["subscription"]
-    found = topic.subscriptions.get(name)
-    if found is None:
+    subscription = topic.subscriptions.get(name)
+    if subscription is None:
         raise SubscriptionNotFound(f"Subscription not found on segment: {name}")
-    return shown(found.cursor.backlog)
+    return shown(subscription.cursor.backlog)
 
 
 async def peek(node: Node, request: Request) -> Response:
@@ -100,8 +100,8 @@ async def _listed(node: Node, request: Request) -> Segment:
 
 
 async def _subscribed(node: Node, request: Request) -> bool:
-    found = await node.scalable.subscriptions(request.topic.parent)
-    return any(one.name == request.parts["subscription"] for one in found)
+    subscriptions = await node.scalable.subscriptions(request.topic.parent)
+    return any(one.name == request.parts["subscription"] for one in subscriptions)
 
 
 _SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"

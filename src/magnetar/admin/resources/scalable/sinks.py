@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 async def sinks(node: Node, request: Request) -> Response:
     """The sinks whose topic is in the namespace, by topic and name."""
-    found = [
+    sinks = [
         sink async for _, sink in node.sinks.records.all() if topic_name(sink.topic).namespace == request.namespace
     ]
-    found.sort(key=lambda sink: (sink.topic, sink.name))
-    return shown([_document(node, sink) for sink in found])
+    sinks.sort(key=lambda sink: (sink.topic, sink.name))
+    return shown([_document(node, sink) for sink in sinks])
 
 
 async def sink(node: Node, request: Request) -> Response:

@@ -60,16 +60,18 @@ _BLANKS = " \t\n\r\v\f"
 async def names(node: Node, request: Request) -> Response:
     """All scalable topics of a namespace; each `property=key=value` restricts the list to topics with that property."""
     check_enabled(node)
-    wanted = [_property(text) for text in request.all("property")]
-    found = [str(name) for name in await node.scalable.names(str(request.namespace)) if await _has(node, name, wanted)]
-    return shown(sorted(found))
+    properties = [_property(text) for text in request.all("property")]
+    matching = [
+        str(name) for name in await node.scalable.names(str(request.namespace)) if await _has(node, name, properties)
+    ]
+    return shown(sorted(matching))
 
 
-async def _has(node: Node, name: TopicName, wanted: Sequence[tuple[str, str]]) -> bool:
-    if not wanted:
+async def _has(node: Node, name: TopicName, properties: Sequence[tuple[str, str]]) -> bool:
+    if not properties:
         return True
     record = await node.scalable.read(name)
-    return record is not None and all(pair in record.properties for pair in wanted)
+    return record is not None and all(pair in record.properties for pair in properties)
 
 
 async def create(node: Node, request: Request) -> Response:
@@ -148,36 +150,36 @@ async def subscriptions(node: Node, request: Request) -> Response:
 
 
 async def _subscriptions(node: Node, name: TopicName, record: Record) -> dict[str, ScalableSubscriptionStats]:
-    found = [one for one in await node.scalable.subscriptions(name) if one.standing is SubscriptionState.LIVE]
-    seen = await attendance(node, name, record, found)
-    said: dict[str, ScalableSubscriptionStats] = {}
-    for one in found:
+    live = [one for one in await node.scalable.subscriptions(name) if one.standing is SubscriptionState.LIVE]
+    seen = await attendance(node, name, record, live)
+    stats: dict[str, ScalableSubscriptionStats] = {}
+    for one in live:
         lag = seen[one.name].lag if one.name in seen else await _held(node, name, record, one)
-        said[one.name] = _subscription(
+        stats[one.name] = _subscription(
             one,
             seen.get(one.name) if one.type is Type.QUEUE else None,
             None if lag is None else lag.at(node.runtime.wall()),
         )
-    return said
+    return stats
 
 
-async def _held(node: Node, name: TopicName, record: Record, one: Subscription) -> Lag | None:
+async def _held(node: Node, name: TopicName, record: Record, subscription: Subscription) -> Lag | None:
     """The lag of a hold, or of a group that reads by it. None: an owner does not respond, or the group has not
     started."""
-    if one.hold is None:
+    if subscription.hold is None:
         return None
     try:
         async with asyncio.timeout(ATTENDANCE_WAIT_S):
-            return await node.handlers.holds.behind(name, record, dict(one.hold.places))
+            return await node.handlers.holds.behind(name, record, dict(subscription.hold.places))
     except (MagnetarError, TimeoutError) as error:
-        log.info("hold_not_measured", topic=str(name), hold=one.name, error=str(error))
+        log.info("hold_not_measured", topic=str(name), hold=subscription.name, error=str(error))
         return None
 
 
 async def subscription(node: Node, request: Request) -> Response:
     """Read from the controller, which alone knows the connected consumers. The owners of the segments report those of a
     queue."""
-    name, wanted = name_of(node, request), request.parts["subscription"]
+    name, subscription_name = name_of(node, request), request.parts["subscription"]
     record = await record_of(node, name, plain=True)
     leader = await node.scalable.leader(name)
     if leader is not None and leader.id != node.ownership.me.id:
@@ -188,21 +190,21 @@ async def subscription(node: Node, request: Request) -> Response:
             http=http,
             resource=str(name),
         )
-    found = [one for one in await node.scalable.subscriptions(name) if one.name == wanted]
-    if not found or found[0].standing is not SubscriptionState.LIVE:
-        raise SubscriptionNotFound(f"Subscription {wanted} not found on topic {name}")
-    [one], who = found, None if leader is None else leader.id
-    seen = (await attendance(node, name, record, found)).get(one.name)
-    if seen is not None and one.type is Type.QUEUE:
-        return shown(_queue(one, who, seen))
-    return shown(_plan(one, who, node.scalable.sessions(name, wanted), seen))
+    matching = [existing for existing in await node.scalable.subscriptions(name) if existing.name == subscription_name]
+    if not matching or matching[0].standing is not SubscriptionState.LIVE:
+        raise SubscriptionNotFound(f"Subscription {subscription_name} not found on topic {name}")
+    [existing], who = matching, None if leader is None else leader.id
+    seen = (await attendance(node, name, record, matching)).get(existing.name)
+    if seen is not None and existing.type is Type.QUEUE:
+        return shown(_queue(existing, who, seen))
+    return shown(_plan(existing, who, node.scalable.sessions(name, subscription_name), seen))
 
 
-def _queue(one: Subscription, leader: str | None, seen: Attendance) -> SubscriptionPlan:
+def _queue(subscription: Subscription, leader: str | None, seen: Attendance) -> SubscriptionPlan:
     return SubscriptionPlan(
-        subscription=one.name,
-        type=one.type,
-        generation=one.plan.generation,
+        subscription=subscription.name,
+        type=subscription.type,
+        generation=subscription.plan.generation,
         controller=leader,
         consumers=[
             SubscribedConsumer(consumerName=name, segmentIds=list(ids), connected=True)
@@ -216,29 +218,29 @@ def _queue(one: Subscription, leader: str | None, seen: Attendance) -> Subscript
             )
             for id, left in seen.left.items()
         ],
-        undecided=one.undecided,
+        undecided=subscription.undecided,
     )
 
 
 def _plan(
-    one: Subscription, leader: str | None, sessions: Mapping[str, Session] | None, seen: Attendance | None
+    subscription: Subscription, leader: str | None, sessions: Mapping[str, Session] | None, seen: Attendance | None
 ) -> SubscriptionPlan:
-    known = sessions or {}
+    by_name = sessions or {}
     left = {} if seen is None else seen.left
     return SubscriptionPlan(
-        subscription=one.name,
-        type=one.type,
-        generation=one.plan.generation,
+        subscription=subscription.name,
+        type=subscription.type,
+        generation=subscription.plan.generation,
         controller=leader,
-        drainedSegmentIds=list(one.latched),
+        drainedSegmentIds=list(subscription.latched),
         consumers=[
             SubscribedConsumer(
                 consumerName=member.name,
-                segmentIds=list(assign.assignment(one.plan, member.name)),
-                connected=bool(known[member.name].connection) if member.name in known else None,
-                graceUntilMs=known[member.name].until_ms if member.name in known else 0,
+                segmentIds=list(assign.assignment(subscription.plan, member.name)),
+                connected=bool(by_name[member.name].connection) if member.name in by_name else None,
+                graceUntilMs=by_name[member.name].until_ms if member.name in by_name else 0,
             )
-            for member in one.members
+            for member in subscription.members
         ],
         segments=[
             SubscribedSegment(
@@ -247,9 +249,11 @@ def _plan(
                 nextConsumerName=(", ".join(hold.joint) or hold.target) if hold.moving else None,
                 left=None if (lag := left.get(hold.segment)) is None else lag.messages,
             )
-            for hold in one.plan.holds
+            for hold in subscription.plan.holds
         ],
-        remembered=[SubscribedSegment(segmentId=each.segment, consumerName=each.name) for each in one.plan.left],
+        remembered=[
+            SubscribedSegment(segmentId=each.segment, consumerName=each.name) for each in subscription.plan.left
+        ],
         leftMessages={str(id): lag.messages for id, lag in left.items() if lag is not None},
     )
 
@@ -276,13 +280,13 @@ async def unsubscribe(node: Node, request: Request) -> Response:
     return DONE
 
 
-def _subscription(one: Subscription, seen: Attendance | None, lag: Lag | None) -> ScalableSubscriptionStats:
+def _subscription(subscription: Subscription, seen: Attendance | None, lag: Lag | None) -> ScalableSubscriptionStats:
     behind = NO_LAG if lag is None else lag
     messages, size = (None, None) if lag is None else (lag.messages, lag.bytes)
     if seen is not None:
         return ScalableSubscriptionStats(
             consumerCount=len(seen.consumers),
-            type=one.type,
+            type=subscription.type,
             consumers=[
                 StreamConsumer(consumerName=name, segmentIds=list(ids)) for name, ids in sorted(seen.consumers.items())
             ],
@@ -290,22 +294,22 @@ def _subscription(one: Subscription, seen: Attendance | None, lag: Lag | None) -
             lagBytes=size,
             lagOldestMs=behind.oldest_ms,
             lagAgeS=behind.age_s,
-            undecided=one.undecided,
-            subscriptionProperties=dict(one.properties),
+            undecided=subscription.undecided,
+            subscriptionProperties=dict(subscription.properties),
         )
     return ScalableSubscriptionStats(
-        consumerCount=len(one.members),
-        type=one.type,
-        drainedSegmentIds=list(one.latched),
+        consumerCount=len(subscription.members),
+        type=subscription.type,
+        drainedSegmentIds=list(subscription.latched),
         consumers=[
-            StreamConsumer(consumerName=member.name, segmentIds=list(assign.assignment(one.plan, member.name)))
-            for member in one.members
+            StreamConsumer(consumerName=member.name, segmentIds=list(assign.assignment(subscription.plan, member.name)))
+            for member in subscription.members
         ],
         lag=messages,
         lagBytes=size,
         lagOldestMs=behind.oldest_ms,
         lagAgeS=behind.age_s,
-        subscriptionProperties=dict(one.properties),
+        subscriptionProperties=dict(subscription.properties),
     )
 
 
@@ -321,10 +325,10 @@ def name_of(node: Node, request: Request) -> TopicName:
 
 async def record_of(node: Node, name: TopicName, *, plain: bool = False) -> Record:
     """`plain` also accepts the record of a plain topic, which stores subscriptions of stream consumers."""
-    found = await node.scalable.read(name)
-    if found is None or (found.is_plain and not plain):
+    record = await node.scalable.read(name)
+    if record is None or (record.is_plain and not plain):
         raise TopicNotFound(f"Scalable topic not found: {name}")
-    return found
+    return record
 
 
 def segment_of(request: Request, part: str) -> SegmentId:
