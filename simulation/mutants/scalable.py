@@ -29,7 +29,7 @@ from magnetar.scalable.record.subscription import SubscriptionState
 from magnetar.topic.dedup.dedup import Dedup, Spread
 from magnetar.topic.dedup.snapshots import DedupSnapshots
 from magnetar.topic.dispatch.bucket_order import BucketOrder
-from magnetar.topic.measure import Asked, TopicMeter
+from magnetar.topic.measure import RangeRequest, TopicMeter
 from magnetar.topic.producers import publish
 from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.topic.topic import Topic
@@ -198,7 +198,7 @@ def _forgotten_holds() -> list[Patch]:
 def _stale_plans() -> list[Patch]:
     """An earlier measurement from a position is used again, though more messages have come."""
 
-    async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
+    async def measure(self: TopicMeter, asked: RangeRequest) -> EncodedRange:
         before = self._asked
         return self._told if before is not None and before.start == asked.start else await real(self, asked)
 

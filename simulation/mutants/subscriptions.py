@@ -19,7 +19,7 @@ from magnetar.scalable.machines import hold, seek, seek_target
 from magnetar.scalable.machines.hold import Due, Held
 from magnetar.scalable.machines.seek_target import SegmentTarget, Target, Where
 from magnetar.scalable.record.store import RecordStore
-from magnetar.topic.measure import Asked, TopicMeter
+from magnetar.topic.measure import RangeRequest, TopicMeter
 from magnetar.topic.topic import Topic
 from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 from simulation.mutants.engines import Patch
@@ -105,7 +105,7 @@ def _sudden_end() -> list[Patch]:
 def _untold_gap() -> list[Patch]:
     """Deleted messages in front of a measured position are skipped without an error."""
 
-    async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
+    async def measure(self: TopicMeter, asked: RangeRequest) -> EncodedRange:
         return told((await real(self, asked)).stretch._replace(lost=False))
 
     real = TopicMeter.measure

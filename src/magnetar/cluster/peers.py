@@ -17,7 +17,7 @@ from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
 from magnetar.layout.lag import Lag
 from magnetar.layout.readable_range import ReadableRange
-from magnetar.topic.measure import Asked
+from magnetar.topic.measure import RangeRequest
 from magnetar.topic.seal import SealResult
 
 
@@ -273,7 +273,7 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     op: str
     topics: tuple[str, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[RangeRequest, ...]
 
 
 class MeasuredAll(msgspec.Struct, frozen=True, tag=True):

@@ -123,7 +123,7 @@ class Loss:
 
 def united(parts: Iterable[Checkpoint]) -> Checkpoint:
     """One checkpoint of several parts; of a segment that two know, the further place. Nothing goes back."""
-    found: dict[SegmentId, SegmentPosition] = {}
+    positions: dict[SegmentId, SegmentPosition] = {}
     epoch, topic, incarnation = UNKNOWN_EPOCH, "", 0
     for part in parts:
         if part.kind is not Kind.PLACES:
@@ -132,9 +132,9 @@ def united(parts: Iterable[Checkpoint]) -> Checkpoint:
         epoch, topic = max(epoch, part.epoch), topic or part.topic
         incarnation = incarnation or part.incarnation
         for id, place in part.places.items():
-            if id not in found or found[id] < place:
-                found[id] = place
-    return Checkpoint({id: found[id] for id in sorted(found)}, epoch, topic, incarnation)
+            if id not in positions or positions[id] < place:
+                positions[id] = place
+    return Checkpoint({id: positions[id] for id in sorted(positions)}, epoch, topic, incarnation)
 
 
 class Frontier:
@@ -162,11 +162,11 @@ class Frontier:
 
     def _begin(self, start: Checkpoint) -> None:
         ahead = _ahead(start.places, self.layout)
-        for one in self.layout.segments:
+        for segment in self.layout.segments:
             if start.kind is Kind.PLACES:
-                self.places[one.id] = start.places.get(one.id, DONE if one.id in ahead else START)
+                self.places[segment.id] = start.places.get(segment.id, DONE if segment.id in ahead else START)
             else:
-                self.places[one.id] = START if start.kind is Kind.EARLIEST else DONE
+                self.places[segment.id] = START if start.kind is Kind.EARLIEST else DONE
         self.losses = _lost(start.places, self.layout)
 
     def unknown(self) -> None:

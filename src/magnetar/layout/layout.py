@@ -69,10 +69,10 @@ class Layout:
         return len(self.segments)
 
     def segment(self, id: SegmentId) -> Segment:
-        found = self._by_id.get(id)
-        if found is None:
+        segment = self._by_id.get(id)
+        if segment is None:
             raise NotFound(f"segment not found: {id}")
-        return found
+        return segment
 
     def child(self, id: SegmentId) -> Child:
         """The part of a segment that its owner needs."""
@@ -102,21 +102,21 @@ class Layout:
         return range_split.joined(self._active(id).range for id in ids)
 
     def rebucket_range(self, id: SegmentId, buckets: int) -> HashRange:
-        one = self._active(id)
-        if buckets == one.buckets:
+        segment = self._active(id)
+        if buckets == segment.buckets:
             raise InvalidRange(f"segment {id} has {buckets} entry buckets already")
         bucket_splits(buckets)
-        return one.range
+        return segment.range
 
     # Changes
 
     def _numbered(self, *, epoch: Epoch | None = None, next_segment_id: SegmentId | None = None) -> Layout:
         """The same segments, which need no second check."""
-        made = copy(self)
-        object.__setattr__(made, "epoch", self.epoch if epoch is None else epoch)
+        layout = copy(self)
+        object.__setattr__(layout, "epoch", self.epoch if epoch is None else epoch)
         following = self.next_segment_id if next_segment_id is None else next_segment_id
-        object.__setattr__(made, "next_segment_id", following)
-        return made
+        object.__setattr__(layout, "next_segment_id", following)
+        return layout
 
     def burned(self, ranges: Sequence[HashRange]) -> tuple[Layout, tuple[Child, ...]]:
         """Allocates ids for new segments. They are used up permanently, even if the segments are never made (H-C2)."""
@@ -186,10 +186,12 @@ class Layout:
     def pruning(self, ids: Iterable[SegmentId]) -> Layout:
         """Announce that sealed segments go; they stay listed until their topics are gone (H-H1)."""
         chosen = [self.segment(id) for id in ids]
-        for one in chosen:
-            if one.is_active:
-                raise InvalidRange(f"cannot prune an active segment: {one.id}")
-        return self._with({one.id: replace(one, state=State.PRUNING) for one in chosen}, Epoch(self.epoch + 1))
+        for segment in chosen:
+            if segment.is_active:
+                raise InvalidRange(f"cannot prune an active segment: {segment.id}")
+        return self._with(
+            {segment.id: replace(segment, state=State.PRUNING) for segment in chosen}, Epoch(self.epoch + 1)
+        )
 
     def removed(self, id: SegmentId) -> Layout:
         """Without a sealed segment; its neighbours forget it."""
@@ -204,10 +206,10 @@ class Layout:
         return self._with(changed, Epoch(self.epoch + 1), without=id, generation=self.shown_epoch + 1)
 
     def _active(self, id: SegmentId) -> Segment:
-        one = self.segment(id)
-        if not one.is_active:
-            raise InvalidRange(f"segment {id} is not active", state=one.state)
-        return one
+        segment = self.segment(id)
+        if not segment.is_active:
+            raise InvalidRange(f"segment {id} is not active", state=segment.state)
+        return segment
 
     def _with(
         self,
@@ -220,12 +222,12 @@ class Layout:
         after = {**self._by_id, **changed}
         if without is not None:
             del after[without]
-        made = self._numbered(epoch=epoch)
-        object.__setattr__(made, "segments", tuple(after[id] for id in sorted(after)))
-        object.__setattr__(made, "generation", self.generation if generation is None else generation)
-        made._index()
-        _check(made, tuple(changed.values()))  # both ends of every edge that changes are among them
-        return made
+        layout = self._numbered(epoch=epoch)
+        object.__setattr__(layout, "segments", tuple(after[id] for id in sorted(after)))
+        object.__setattr__(layout, "generation", self.generation if generation is None else generation)
+        layout._index()
+        _check(layout, tuple(changed.values()))  # both ends of every edge that changes are among them
+        return layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +273,15 @@ def _without(ids: tuple[SegmentId, ...], id: SegmentId) -> tuple[SegmentId, ...]
 
 def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:
     """`changed`: those that the layout before did not have so; it was checked when it was made."""
-    known = layout._by_id
-    if len(known) != len(layout.segments):
+    by_id = layout._by_id
+    if len(by_id) != len(layout.segments):
         raise Corrupt("the layout lists a segment twice")
     if changed is layout.segments:
         for lower, upper in pairwise(layout.segments):
             if lower.id > upper.id:
                 raise Corrupt("the segments of the layout are not in the order of their ids", id=upper.id)
-    for one in changed:
-        _check_segment(one, layout, known)
+    for segment in changed:
+        _check_segment(segment, layout, by_id)
     if not layout.segments:
         return
     if not layout.active or layout.active[0].range.start != 0 or layout.active[-1].range.end != SLOT_MAX:
@@ -289,14 +291,14 @@ def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:
             raise Corrupt("the active segments leave a gap or overlap", lower=lower.id, upper=upper.id)
 
 
-def _check_segment(one: Segment, layout: Layout, known: Mapping[SegmentId, Segment]) -> None:
-    if not 0 <= one.id < layout.next_segment_id:
-        raise Corrupt("a segment has an id that was never allocated", id=one.id, next=layout.next_segment_id)
-    if one.is_active and one.children:
-        raise Corrupt("an active segment has children", id=one.id)
-    for child in one.children:
-        if child <= one.id or child not in known or one.id not in known[child].parents:
-            raise Corrupt("parent and child segments do not list each other", parent=one.id, child=child)
-    for parent in one.parents:
-        if parent >= one.id or parent not in known or one.id not in known[parent].children:
-            raise Corrupt("parent and child segments do not list each other", parent=parent, child=one.id)
+def _check_segment(segment: Segment, layout: Layout, by_id: Mapping[SegmentId, Segment]) -> None:
+    if not 0 <= segment.id < layout.next_segment_id:
+        raise Corrupt("a segment has an id that was never allocated", id=segment.id, next=layout.next_segment_id)
+    if segment.is_active and segment.children:
+        raise Corrupt("an active segment has children", id=segment.id)
+    for child in segment.children:
+        if child <= segment.id or child not in by_id or segment.id not in by_id[child].parents:
+            raise Corrupt("parent and child segments do not list each other", parent=segment.id, child=child)
+    for parent in segment.parents:
+        if parent >= segment.id or parent not in by_id or segment.id not in by_id[parent].children:
+            raise Corrupt("parent and child segments do not list each other", parent=parent, child=segment.id)

@@ -36,12 +36,14 @@ def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
     """Whether one segment came of another."""
     left, seen = list(layout.segment(id).parents), set[SegmentId]()
     while left:
-        one = left.pop()
-        if one == ancestor:
+        current = left.pop()
+        if current == ancestor:
             return True
-        if one > ancestor and one not in seen and one in layout:  # ids grow: older ones cannot descend from it
-            seen.add(one)
-            left.extend(layout.segment(one).parents)
+        if (
+            current > ancestor and current not in seen and current in layout
+        ):  # ids grow: older ones cannot descend from it
+            seen.add(current)
+            left.extend(layout.segment(current).parents)
     return False
 
 
@@ -50,12 +52,12 @@ def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
     layout any more was done by everybody before it went."""
     done = frozenset(done)  # it may be long, and is looked into for every edge
     clear: set[SegmentId] = set()
-    found: list[Segment] = []
-    for one in layout.segments:  # parents come before their children: ids grow
-        if all(parent in done and parent in clear for parent in one.parents):
-            clear.add(one.id)
-            found.append(one)
-    return found
+    opened: list[Segment] = []
+    for segment in layout.segments:  # parents come before their children: ids grow
+        if all(parent in done and parent in clear for parent in segment.parents):
+            clear.add(segment.id)
+            opened.append(segment)
+    return opened
 
 
 def blockers(layout: Layout, id: SegmentId, done: Collection[SegmentId]) -> list[SegmentId]:
@@ -75,6 +77,6 @@ def _walk(layout: Layout, start: Iterable[SegmentId], *, up: bool) -> set[Segmen
         id = waiting.pop()
         if id not in seen:
             seen.add(id)
-            one = layout.segment(id)
-            waiting.extend(one.parents if up else one.children)
+            segment = layout.segment(id)
+            waiting.extend(segment.parents if up else segment.children)
     return seen

@@ -64,10 +64,10 @@ def grown(layout: Layout, topics: Sequence[str]) -> Layout:
 
 def _active(topics: Sequence[str], before: Sequence[Segment], epoch: Epoch = FIRST) -> tuple[Segment, ...]:
     ranges = range_split.initial(len(topics)) if len(topics) > 1 else (FULL,)
-    known = {one.id: one for one in before}
+    segments = {one.id: one for one in before}
     return tuple(
-        replace(known[SegmentId(index)], range=part)
-        if SegmentId(index) in known
+        replace(segments[SegmentId(index)], range=part)
+        if SegmentId(index) in segments
         else Segment(SegmentId(index), part, State.ACTIVE, legacy_topic=topic, created_epoch=epoch)
         for index, (topic, part) in enumerate(zip(topics, ranges, strict=True))
     )

@@ -105,14 +105,14 @@ class ReadableRange(NamedTuple):
 def released(layout: Layout, places: Places) -> set[SegmentId]:
     """What a reader at these places has behind it: all that came before them. Those that the layout does not list any
     more are left out."""
-    found: set[SegmentId] = set()
+    segments: set[SegmentId] = set()
     waiting = [parent for id in places if id in layout for parent in layout.segment(id).parents]
     while waiting:
         id = waiting.pop()
-        if id not in found and id not in places:
-            found.add(id)
+        if id not in segments and id not in places:
+            segments.add(id)
             waiting.extend(layout.segment(id).parents)
-    return found
+    return segments
 
 
 def unread(layout: Layout, places: Places) -> list[SegmentId]:
@@ -130,18 +130,18 @@ def stands(layout: Layout, places: Places) -> dict[SegmentId, ReadPosition]:
 
 def ahead(layout: Layout, first: Places, second: Places) -> dict[SegmentId, ReadPosition]:
     """The later of two in every segment: places never move back."""
-    one, other = stands(layout, first), stands(layout, second)
-    return {id: max(place, other[id]) for id, place in one.items()}
+    left, right = stands(layout, first), stands(layout, second)
+    return {id: max(place, right[id]) for id, place in left.items()}
 
 
 def shortened(layout: Layout, everywhere: Places) -> dict[SegmentId, ReadPosition]:
     """The same in few words: without what `stands` says by itself."""
     few: dict[SegmentId, ReadPosition] = {}
     above: set[SegmentId] = set()  # itself, or something that came of it, is named
-    for one in reversed(layout.segments):  # children first: they have higher ids
-        place, led = everywhere[one.id], any(child in above for child in one.children)
+    for segment in reversed(layout.segments):  # children first: they have higher ids
+        place, led = everywhere[segment.id], any(child in above for child in segment.children)
         if place != (DONE if led else START):
-            few[one.id] = place
-        if led or one.id in few:
-            above.add(one.id)
+            few[segment.id] = place
+        if led or segment.id in few:
+            above.add(segment.id)
     return {id: few[id] for id in sorted(few)}

@@ -38,12 +38,12 @@ def chosen(count: int, most: int) -> tuple[int, ...]:
     if count <= most:
         return tuple(range(1, count + 1))
     half = max(1, most // 2)
-    found = {count * step // half for step in range(1, half + 1)}
+    counts = {count * step // half for step in range(1, half + 1)}
     at, factor = 1.0, count ** (1 / half)
     for _ in range(half):
-        found.add(int(at))
+        counts.add(int(at))
         at = max(at + 1, at * factor)
-    return tuple(sorted(place for place in found if 1 <= place <= count))
+    return tuple(sorted(place for place in counts if 1 <= place <= count))
 
 
 def within(

@@ -187,9 +187,9 @@ class ManagedLedger:
 
     # Reading
 
-    def keep_tail(self, wanted: bool = True) -> None:
+    def keep_tail(self, keep: bool = True) -> None:
         """False: no client has read here yet, so only a few runs stay in memory."""
-        self._tail.wanted = wanted
+        self._tail.wanted = keep
 
     def cached(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
         """Entries from exactly `start`, from memory and without waiting; None when they are not in memory."""

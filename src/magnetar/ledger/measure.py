@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurement:
     """`messages` and `bytes` of all of it; marks, by columns, up to the first that reaches a limit: the ledger and
     number of the next entry, and the messages and bytes before it."""
 
@@ -40,48 +40,48 @@ class Measured:
     full: bool = False  # a limit is reached: no marks behind it
 
 
-async def measured(managed: ManagedLedger, start: Position, last: Position, limits: Limits) -> Measured:
+async def measured(managed: ManagedLedger, start: Position, last: Position, limits: Limits) -> Measurement:
     """Entries from `start` up to and with `last`. NoSuchLedger: trimmed in between."""
-    found = Measured()
+    result = Measurement()
     links = [one for one in managed.chain.links if start.ledger <= one.ledger <= last.ledger and one.entries]
     for number, link in enumerate(links):
         low = max(0, start.entry) if link.ledger == start.ledger else 0
         high = min(last.entry, link.entries - 1) if link.ledger == last.ledger else link.entries - 1
         if low > high:
             continue
-        share = max(1, (limits.marks_max - len(found.ledgers)) // (len(links) - number))
-        await _add(managed, found, link, low, high, limits=limits, share=share)
-    return found
+        share = max(1, (limits.marks_max - len(result.ledgers)) // (len(links) - number))
+        await _add(managed, result, link, low, high, limits=limits, share=share)
+    return result
 
 
 async def _add(
-    managed: ManagedLedger, found: Measured, link: LedgerSpan, low: int, high: int, *, limits: Limits, share: int
+    managed: ManagedLedger, result: Measurement, link: LedgerSpan, low: int, high: int, *, limits: Limits, share: int
 ) -> None:
     """One ledger's part."""
     ends_here = high == link.entries - 1
     total = link.messages, link.bytes  # the present values: they may grow during an await
-    if low == 0 and ends_here and (found.full or share == 1):
-        if not found.full:
-            _mark(found, link.ledger, CutPoints([high + 1], [total[0]], [total[1]]), (0, 0))
-            found.full = _full(found, total, limits)
-        found.messages += total[0]
-        found.bytes += total[1]
+    if low == 0 and ends_here and (result.full or share == 1):
+        if not result.full:
+            _mark(result, link.ledger, CutPoints([high + 1], [total[0]], [total[1]]), (0, 0))
+            result.full = _full(result, total, limits)
+        result.messages += total[0]
+        result.bytes += total[1]
         return
     reader = await managed.reader(link, high)
     before = await reader.count(0, low - 1) if low else (0, 0)
-    if not found.full:
-        left = _plus(limits.messages, before[0] - found.messages), _plus(limits.bytes, before[1] - found.bytes)
+    if not result.full:
+        left = _plus(limits.messages, before[0] - result.messages), _plus(limits.bytes, before[1] - result.bytes)
         want = CutRequest(*left, share)
         cuts = await _cuts(managed, reader, Position(link.ledger, low), high, before=before, want=want)
-        _mark(found, link.ledger, cuts, before)
-        found.full = not cuts.entries or reached(cuts, want)
+        _mark(result, link.ledger, cuts, before)
+        result.full = not cuts.entries or reached(cuts, want)
         if cuts.entries and cuts.entries[-1] == high + 1:
             ends_here, total = True, (cuts.messages[-1], cuts.bytes[-1])
     if not ends_here:
         inside = await reader.count(low, high)
         total = before[0] + inside[0], before[1] + inside[1]
-    found.messages += total[0] - before[0]
-    found.bytes += total[1] - before[1]
+    result.messages += total[0] - before[0]
+    result.bytes += total[1] - before[1]
 
 
 async def _cuts(
@@ -106,17 +106,17 @@ async def _cuts(
     return CutPoints(*(near + far[at:] for near, far in zip(fine, cuts, strict=True)))
 
 
-def _mark(found: Measured, ledger: int, cuts: CutPoints, before: tuple[int, int]) -> None:
-    messages, size = found.messages - before[0], found.bytes - before[1]
-    found.ledgers += [ledger] * len(cuts.entries)
-    found.entries += cuts.entries
-    found.before += [messages + count for count in cuts.messages] if messages else cuts.messages
-    found.sizes += [size + body for body in cuts.bytes] if size else cuts.bytes
+def _mark(result: Measurement, ledger: int, cuts: CutPoints, before: tuple[int, int]) -> None:
+    messages, size = result.messages - before[0], result.bytes - before[1]
+    result.ledgers += [ledger] * len(cuts.entries)
+    result.entries += cuts.entries
+    result.before += [messages + count for count in cuts.messages] if messages else cuts.messages
+    result.sizes += [size + body for body in cuts.bytes] if size else cuts.bytes
 
 
-def _full(found: Measured, total: tuple[int, int], limits: Limits) -> bool:
-    return (limits.messages is not None and found.messages + total[0] >= limits.messages) or (
-        limits.bytes is not None and found.bytes + total[1] >= limits.bytes
+def _full(result: Measurement, total: tuple[int, int], limits: Limits) -> bool:
+    return (limits.messages is not None and result.messages + total[0] >= limits.messages) or (
+        limits.bytes is not None and result.bytes + total[1] >= limits.bytes
     )
 
 

@@ -93,13 +93,13 @@ async def erase(
         node = await metadata.fresh(path)
         if node is None or node.stat.version != version:
             return  # another topic can only be created after it: the records read below may belong to that one
-        for child, found in below:
-            doomed += sorted(named_ledgers(child, found.value) or ())
+        for child, record in below:
+            doomed += sorted(named_ledgers(child, record.value) or ())
         for ledger in doomed:
             await ledgers.delete(ledger)
         doomed.clear()
-        for child, found in sorted(below, key=lambda one: -one[0].count("/")):
-            await _remove(child, found.stat.version, metadata)
+        for child, record in sorted(below, key=lambda one: -one[0].count("/")):
+            await _remove(child, record.stat.version, metadata)
         if await _remove(path, version, metadata):
             return
     raise NotReady("other nodes create records below a record that is being deleted: try again", path=path)

@@ -19,10 +19,10 @@ RESERVED = "magnetar."
 
 def check_given(properties: Mapping[str, str]) -> None:
     """Refused: a name is reserved for the broker, or the properties are too large for a record."""
-    found = sorted(key for key in properties if key.startswith(RESERVED))
-    if found:
+    reserved = sorted(key for key in properties if key.startswith(RESERVED))
+    if reserved:
         raise Refused(
-            f"property names with {RESERVED} are reserved for the broker, remove these: {', '.join(found)[:200]}"
+            f"property names with {RESERVED} are reserved for the broker, remove these: {', '.join(reserved)[:200]}"
         )
     check_size(properties)
 
@@ -42,9 +42,9 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
     if text is None:
         return default
     if text.isascii() and text.isdigit() and len(text) <= len(str(PROPERTY_NUMBER_MAX)):
-        found = int(text)
-        if found <= PROPERTY_NUMBER_MAX:
-            return found
+        value = int(text)
+        if value <= PROPERTY_NUMBER_MAX:
+            return value
     elif text == str(default):
         return default
     log.once("property_ignored", property=name, value=text[:200])

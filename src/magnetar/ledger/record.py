@@ -153,12 +153,12 @@ def decode_record(path: str, value: bytes, version: int) -> dict[str, Any]:
         raise Corrupt("a record cannot be read", path=path) from error
     if not isinstance(record, dict):
         raise Corrupt("a record is not an object", path=path)
-    found = record.pop("v", version)
+    stored_version = record.pop("v", version)
     record.pop("by", None)
-    if not isinstance(found, int) or found > version:
+    if not isinstance(stored_version, int) or stored_version > version:
         raise Refused(
-            f"the record has format version {found}, this node reads up to {version}: start a node of the version "
-            "that wrote it",
+            f"the record has format version {stored_version}, this node reads up to {version}: start a node of the "
+            "version that wrote it",
             path=path,
         )
     return record

@@ -199,14 +199,14 @@ class SnapshotLog:
             return
         try:
             reader = await self._ledgers.open(self._ledger, recover=True)
-            found = await newest(reader)
+            snapshot = await newest(reader)
         except NoSuchLedger:
-            found = None
-        if found is None:
+            snapshot = None
+        if snapshot is None:
             self.damaged = True
             log.error("snapshot_ledger_lost", path=self.path, ledger=self._ledger)
         else:
-            self.last, self._sequence = found
+            self.last, self._sequence = snapshot
 
     async def _roll(self, entries: list[bytes], fields: dict[str, Any]) -> None:
         old = self._ledger
@@ -333,9 +333,9 @@ async def newest(reader: Reader) -> tuple[bytes, int] | None:
     """The last complete snapshot of a ledger and its sequence."""
     at = reader.last_entry
     while at >= 0:
-        found = await _ending_at(reader, at)
-        if found is not None:
-            return found
+        snapshot = await _ending_at(reader, at)
+        if snapshot is not None:
+            return snapshot
         at -= 1
     return None
 

@@ -116,9 +116,9 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         """Reads the body of a request. Misuse: a field has the wrong type; the error names it."""
         if not isinstance(document, dict):
             raise Misuse("the policies must be a JSON object", http_status=400)
-        known = {name: document[name] for name in _FIELDS if document.get(name) is not None}
+        fields = {name: document[name] for name in _FIELDS if document.get(name) is not None}
         try:
-            policies = msgspec.convert(known, cls)
+            policies = msgspec.convert(fields, cls)
         except msgspec.ValidationError as error:
             raise Misuse(f"policies: {error}", http_status=400) from error
         return msgspec.structs.replace(policies, kept=document)

@@ -75,15 +75,15 @@ class Settings:
     def get(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Any:
         """`namespace` and `topic` are their policies. The table defines the type; `flag`, `number` and `text` return a
         typed value."""
-        known = _known(key)
-        if topic is not None and known.topic and (value := _dig(topic, known.topic)) is not None:
+        setting = _known(key)
+        if topic is not None and setting.topic and (value := _dig(topic, setting.topic)) is not None:
             return value
-        if namespace is not None and known.namespace and (value := namespace.field(known.namespace)) is not None:
+        if namespace is not None and setting.namespace and (value := namespace.field(setting.namespace)) is not None:
             return value
         for layer in self._layers.values():
             if key in layer:
                 return layer[key]
-        return known.default
+        return setting.default
 
     def flag(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> bool:
         value = self.get(key, namespace, topic)
@@ -101,15 +101,15 @@ class Settings:
         return value
 
     def explain(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Explained:
-        known = _known(key)
-        said: list[tuple[str, Value]] = []
-        if topic is not None and known.topic and (value := _dig(topic, known.topic)) is not None:
-            said.append(("topic", value))
-        if namespace is not None and known.namespace and (value := namespace.field(known.namespace)) is not None:
-            said.append(("namespace", value))
-        said += [(name, layer[key]) for name, layer in self._layers.items() if key in layer]
-        said.append((DEFAULT_LAYER, known.default))
-        return Explained(key, said[0][1], said[0][0], said)
+        setting = _known(key)
+        layers: list[tuple[str, Value]] = []
+        if topic is not None and setting.topic and (value := _dig(topic, setting.topic)) is not None:
+            layers.append(("topic", value))
+        if namespace is not None and setting.namespace and (value := namespace.field(setting.namespace)) is not None:
+            layers.append(("namespace", value))
+        layers += [(name, layer[key]) for name, layer in self._layers.items() if key in layer]
+        layers.append((DEFAULT_LAYER, setting.default))
+        return Explained(key, layers[0][1], layers[0][0], layers)
 
     # The dynamic layer
 
@@ -156,33 +156,33 @@ class Settings:
     def shown(self) -> dict[str, str]:
         """Every known key with its value as text, for people. Secrets are hidden. Values of unknown keys are hidden
         too, because they may be secrets."""
-        known = {key: _visible(key, _shown(self.get(key))) for key in KEYS}
-        return {**known, **{key: HIDDEN if text else "" for key, text in self.unknown.items()}}
+        values = {key: _visible(key, _shown(self.get(key))) for key in KEYS}
+        return {**values, **{key: HIDDEN if text else "" for key, text in self.unknown.items()}}
 
 
 def check_protection(texts: Mapping[str, str]) -> None:
     """Raises Unprotected if values require a protection that this version does not support; the error names all of
     them."""
-    asked: list[str] = []
+    unmet_settings: list[str] = []
     kinds: dict[str, None] = {}
-    for given, text in texts.items():
-        key = KEYS.get(ALIASES.get(given, given))
-        unmet = unmet_by_name(given, text) if key is None else key.unmet(text)
+    for name, text in texts.items():
+        key = KEYS.get(ALIASES.get(name, name))
+        unmet = unmet_by_name(name, text) if key is None else key.unmet(text)
         if unmet:
-            asked.append(f"{given}={_visible(given, text)}")
+            unmet_settings.append(f"{name}={_visible(name, text)}")
             kinds[unmet] = None
-    if asked:
+    if unmet_settings:
         raise Unprotected(
             f"the configuration requires {', '.join(kinds)}, which this version of Magnetar does not support",
-            settings=", ".join(asked),
+            settings=", ".join(unmet_settings),
         )
 
 
 def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for given, text in texts.items():
-        name = ALIASES.get(given, given)
-        if name != given and name in texts:
+    values: dict[str, Value] = {}
+    for spelling, text in texts.items():
+        name = ALIASES.get(spelling, spelling)
+        if name != spelling and name in texts:
             continue
         key = KEYS.get(name)
         if key is None:
@@ -192,15 +192,15 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
         value = key.read(text)
         if not key.honoured and value != key.default:
             log.once("setting_not_supported", key=name, value=_visible(name, text), where=where)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _known(key: str) -> Key:
-    found = KEYS.get(key)
-    if found is None:
+    setting = KEYS.get(key)
+    if setting is None:
         raise Misuse("unknown setting", key=key)
-    return found
+    return setting
 
 
 def _dig(document: Mapping[str, Any], path: str) -> Any:

@@ -34,7 +34,7 @@ class Schema:
     timestamp_ms: int = 0
 
 
-class Listed(msgspec.Struct, frozen=True):
+class IndexedVersion(msgspec.Struct, frozen=True):
     """One version in the index; `digest` "" is a deletion."""
 
     digest: str
@@ -42,10 +42,10 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    versions: list[Listed]
+    versions: list[IndexedVersion]
     v: int = FORMAT
 
-    def live(self) -> list[tuple[int, Listed]]:
+    def live(self) -> list[tuple[int, IndexedVersion]]:
         """Versions since the last deletion."""
         start = max((number + 1 for number, one in enumerate(self.versions) if not one.digest), default=0)
         return list(enumerate(self.versions))[start:]
@@ -71,9 +71,9 @@ class Registry:
         if type == AUTO_CONSUME:
             raise Misuse("AUTO_CONSUME is not a schema and cannot be stored", schema=schema_id)
         digest = _digest(type, data)
-        known = await self._indexes.get(paths.schema(schema_id))
-        if known is not None and (found := _find(known, digest)) is not None:
-            return found
+        stored_index = await self._indexes.get(paths.schema(schema_id))
+        if stored_index is not None and (stored_version := _find(stored_index, digest)) is not None:
+            return stored_version
         await self._write_body(schema_id, digest, Body(type, data, dict(properties)))
         now = self._runtime.wall()
 
@@ -83,7 +83,7 @@ class Registry:
                 return index
             if len(index.versions) >= SCHEMA_VERSIONS_MAX:
                 raise LimitExceeded("the topic has too many schema versions", schema=schema_id, max=SCHEMA_VERSIONS_MAX)
-            return Index([*index.versions, Listed(digest, now)])
+            return Index([*index.versions, IndexedVersion(digest, now)])
 
         after = await self._indexes.update(paths.schema(schema_id), listed)
         version = _find(after, digest)
@@ -115,8 +115,8 @@ class Registry:
     async def find(self, schema_id: str, type: int, data: bytes) -> int:
         """The version of an equal schema; -1 if there is none."""
         index = await self._indexes.get(paths.schema(schema_id))
-        found = None if index is None else _find(index, _digest(type, data))
-        return -1 if found is None else found
+        version = None if index is None else _find(index, _digest(type, data))
+        return -1 if version is None else version
 
     async def delete(self, schema_id: str, *, force: bool = False) -> int:
         """The version that records the deletion; `force` deletes everything, and versions start from 0 again."""
@@ -128,7 +128,7 @@ class Registry:
         def gone(before: Index | None) -> Index:
             if before is None or not before.live():
                 raise NotFound("Schema not found", schema=schema_id)
-            return Index([*before.versions, Listed("", now)])
+            return Index([*before.versions, IndexedVersion("", now)])
 
         return len((await self._indexes.update(paths.schema(schema_id), gone)).versions) - 1
 
@@ -142,7 +142,7 @@ class Registry:
         except BadVersion:
             pass  # another caller wrote the same content before
 
-    async def _read(self, schema_id: str, number: int, listed: Listed) -> Schema:
+    async def _read(self, schema_id: str, number: int, listed: IndexedVersion) -> Schema:
         body = await self._bodies.get(paths.schema_body(schema_id, listed.digest))
         if body is None:
             raise Corrupt("the stored schema version has no body", schema=schema_id, version=number)
@@ -170,8 +170,8 @@ def _body(data: bytes) -> Body:
     return body
 
 
-def _check_format(found: int) -> None:
-    if found > FORMAT:
+def _check_format(version: int) -> None:
+    if version > FORMAT:
         raise Refused(
-            f"the schema was written in format {found}, this version reads up to {FORMAT}: start a newer Magnetar"
+            f"the schema was written in format {version}, this version reads up to {FORMAT}: start a newer Magnetar"
         )

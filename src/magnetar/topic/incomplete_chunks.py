@@ -50,13 +50,13 @@ class IncompleteChunks:
         subscription = self._subscription
         topic = subscription.topic
         try:
-            found = await self._unfinished(end)
-            while found is None:
+            positions = await self._unfinished(end)
+            while positions is None:
                 await asyncio.sleep(LEFTOVER_AGAIN_S)  # possibly no further event starts another check
-                found = await self._unfinished(end)
+                positions = await self._unfinished(end)
         finally:
             self._looking = False
-        left = [(one, None) for one in found if not subscription.cursor.is_acked(one)]
+        left = [(one, None) for one in positions if not subscription.cursor.is_acked(one)]
         if left and len(left) == subscription.backlog:  # else a seek moved it back in between
             log.info(
                 "incomplete_chunks_acknowledged",
@@ -73,7 +73,7 @@ class IncompleteChunks:
         cannot be read now."""
         subscription = self._subscription
         managed = subscription.topic.managed
-        found: list[Position] = []
+        positions: list[Position] = []
         parts: dict[str, int] = {}  # by message, the number of chunks present from the first one on
         try:
             if not subscription.cursor.is_acked(end) and await self._chunk(end) is None:
@@ -87,14 +87,14 @@ class IncompleteChunks:
                 if parts[uuid] == chunks:
                     self._awaited = position
                     return []
-                found.append(position)
+                positions.append(position)
                 position = subscription.cursor.next_unacked(managed.after(position))
         except MagnetarError as error:
             log.info(
                 "incomplete_chunks_check_failed", topic=managed.path, subscription=subscription.name, why=str(error)
             )
             return None
-        return found
+        return positions
 
     async def _chunk(self, position: Position) -> tuple[str, int, int] | None:
         """As which of how many chunks of which message an entry came; None: it is a message by itself, or gone."""

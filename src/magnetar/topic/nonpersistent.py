@@ -92,20 +92,22 @@ class NonPersistentTopic:
         for subscription in list(self.subscriptions.values()):
             self.dropped += subscription.deliver(run)
 
-    async def subscribe(self, asked: Subscribe, outlet: ClientChannel) -> Consumer:
+    async def subscribe(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
         if self.closed:
             raise Closed("the topic is being unloaded: look it up again")
-        subscription = self.subscriptions.get(asked.subscription)
+        subscription = self.subscriptions.get(request.subscription)
         if subscription is None:
-            subscription = LooseSubscription(self, asked.subscription)
-        consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
+            subscription = LooseSubscription(self, request.subscription)
+        consumer = Consumer(
+            request.consumer_id, request.consumer_name, outlet, priority=request.priority, order=self._orders
+        )
         self._orders += 1
-        consumer.key_shared = asked.key_shared
-        consumer.metadata = asked.metadata
-        consumer.epoch = asked.epoch
+        consumer.key_shared = request.key_shared
+        consumer.metadata = request.metadata
+        consumer.epoch = request.epoch
         consumer.connected_ms = self.runtime.wall()
-        subscription.attach(consumer, asked.kind)
-        self.subscriptions[asked.subscription] = subscription
+        subscription.attach(consumer, request.kind)
+        self.subscriptions[request.subscription] = subscription
         return consumer
 
     def activate(self, consumer: Consumer) -> None:
@@ -122,9 +124,9 @@ class NonPersistentTopic:
         """Those of one subscription leave it in one step."""
         by_subscription: dict[LooseSubscription, list[Consumer]] = {}
         for consumer in consumers:
-            found: Any = consumer.subscription
-            if found is not None:
-                by_subscription.setdefault(found, []).append(consumer)
+            attached: Any = consumer.subscription
+            if attached is not None:
+                by_subscription.setdefault(attached, []).append(consumer)
         for subscription, leaving in by_subscription.items():
             subscription.detach(leaving)
             if not subscription.consumers and self.subscriptions.get(subscription.name) is subscription:
@@ -221,15 +223,15 @@ class LooseSubscription:
             self.announce(None)
 
     def _join_keyed(self, consumer: Consumer) -> None:
-        asked = consumer.key_shared
+        key_shared = consumer.key_shared
         if not self.consumers:
             settings = self.topic.settings
-            if asked is not None and asked.sticky:
+            if key_shared is not None and key_shared.sticky:
                 self._selector = Sticky()
             else:
                 self._selector = ConsistentRing(settings.key_shared_points) if settings.key_shared_ring else AutoSplit()
         if isinstance(self._selector, Sticky):
-            self._selector.add(consumer, asked.ranges if asked is not None else [])
+            self._selector.add(consumer, key_shared.ranges if key_shared is not None else [])
         else:
             self._selector.add(consumer, consumer.name)
 
@@ -308,8 +310,8 @@ class LooseSubscription:
     def _active(self) -> Consumer | None:
         # A non-partitioned one counts as partition 0: the first by name, not the ring (SC-C4).
         consistent = self.topic.settings.failover_consistent_hashing and self.topic.partition >= 0
-        found = self._candidates.active(consistent=consistent)
-        return None if found is None else self._by_order[found.joined]
+        active = self._candidates.active(consistent=consistent)
+        return None if active is None else self._by_order[active.joined]
 
     def announce(self, newcomer: Consumer | None) -> None:
         """To all when the active consumer changed, else to a newcomer alone; never before the answer to its SUBSCRIBE.

@@ -63,15 +63,17 @@ class TopicSealer:
 
     async def _seal(self, op: str, term: Term) -> SealResult:
         topic = self._topic
-        known = number(topic.managed.properties, TERM_PROPERTY, -1)
-        if term < known:
-            raise Fenced(f"term {term} has ended: term {known} has sealed or is sealing this topic", op=op, wire_code=6)
+        known_term = number(topic.managed.properties, TERM_PROPERTY, -1)
+        if term < known_term:
+            raise Fenced(
+                f"term {term} has ended: term {known_term} has sealed or is sealing this topic", op=op, wire_code=6
+            )
         end = topic.managed.terminated
         if end is None:
             end = await self._terminate(term)
             log.info("topic_sealed", topic=str(topic.name), end=str(end), term=term, op=op)
             topic.runtime.mark("topic.sealed", topic=str(topic.name), end=end, term=term, op=op)
-        elif term > known:
+        elif term > known_term:
             await topic.managed.set_properties({TERM_PROPERTY: str(term)})
         topic.refusal = sealed(topic, end)
         self._close_producers()

@@ -209,8 +209,8 @@ class Topic:
     def highest_sequence(self, producer: str) -> int:
         """What a producer continues from; -1 where nothing is remembered."""
         base = base_name(self.name, producer)
-        asked = self.settings.deduplication or base.startswith(SINK_PREFIX)
-        return self.dedup.highest(base) if self.dedup is not None and asked else -1
+        deduplicated = self.settings.deduplication or base.startswith(SINK_PREFIX)
+        return self.dedup.highest(base) if self.dedup is not None and deduplicated else -1
 
     @property
     def readable(self) -> Position:
@@ -255,8 +255,8 @@ class Topic:
 
     async def last_message(self) -> tuple[Position, int]:
         """The last deliverable entry, and the index of its last message if it is a batch (else -1)."""
-        known = self.last_known()
-        return known if known is not None else _place(await self.managed.read(self.readable, 1, 1))
+        last_known = self.last_known()
+        return last_known if last_known is not None else _place(await self.managed.read(self.readable, 1, 1))
 
     def last_known(self) -> tuple[Position, int] | None:
         """As `last_message`, from memory; None: the entry must be read."""
@@ -266,8 +266,8 @@ class Topic:
 
     # Subscriptions: see `topic/subscriptions/subscriptions.py`
 
-    async def subscribe(self, asked: Subscribe, outlet: ClientChannel) -> Consumer:
-        return await self.subscriptions.attach(asked, outlet)
+    async def subscribe(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
+        return await self.subscriptions.attach(request, outlet)
 
     def activate(self, consumer: Consumer) -> None:
         """The client has its answer: messages may flow."""

@@ -33,11 +33,11 @@ class Writes:
         self.sizes.add(other.sizes)
 
     def copy(self) -> Writes:
-        made = Writes()
-        made.add(self)
-        return made
+        copy = Writes()
+        copy.add(self)
+        return copy
 
     def since(self, before: Writes) -> Writes:
-        made = Writes()
-        made.latency, made.sizes = self.latency.since(before.latency), self.sizes.since(before.sizes)
-        return made
+        difference = Writes()
+        difference.latency, difference.sizes = self.latency.since(before.latency), self.sizes.since(before.sizes)
+        return difference

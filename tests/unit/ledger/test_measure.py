@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.ids import Position
 from magnetar.ledger.managed import ManagedLedger
-from magnetar.ledger.measure import Limits, Measured, measured
+from magnetar.ledger.measure import Limits, Measurement, measured
 from magnetar.ledger.run import Run, run_of
 from tests.unit.ledger.world import World, a_config
 
@@ -46,7 +46,7 @@ def truth(facts: list[tuple[Position, int, int]], first: int, last: int) -> dict
     return found
 
 
-def check(found: Measured, want: dict[Position, tuple[int, int]]) -> None:
+def check(found: Measurement, want: dict[Position, tuple[int, int]]) -> None:
     places = [Position(ledger, entry) for ledger, entry in zip(found.ledgers, found.entries, strict=True)]
     assert places == sorted(set(places))
     assert [want[place] for place in places] == list(zip(found.before, found.sizes, strict=True))

@@ -12,7 +12,7 @@ from magnetar.base.ids import AFTER_ALL, Position, Term
 from magnetar.base.limits import PLAN_STAMPS_MAX
 from magnetar.layout.readable_range import DONE, START, ReadableRange, ReadPosition
 from magnetar.ledger.retention import Retention, Rule
-from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START, Asked
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START, RangeRequest
 from magnetar.topic.topic import Topic
 from tests.unit.topic.world import Out, World, a_batch, an_entry, gathered, send_frame, settle
 
@@ -29,44 +29,44 @@ async def a_topic(world: World, messages: int = 10, *, per_ledger: int = 3) -> T
     return topic
 
 
-async def measured(topic: Topic, asked: Asked) -> ReadableRange:
+async def measured(topic: Topic, asked: RangeRequest) -> ReadableRange:
     return (await topic.meter.measure(asked)).stretch
 
 
 async def test_a_topic_that_never_had_a_message_is_at_its_start_whatever_is_asked(world: World) -> None:
     topic = await world.topic()
     for start in (START, FROM_START, FROM_EARLIEST, FROM_LATEST, 5):
-        found = await measured(topic, Asked(start))
+        found = await measured(topic, RangeRequest(start))
         assert (found.start, found.end, found.marks, found.messages) == (START, START, (), 0)
         assert not found.sealed
         assert not found.lost
     await topic.seal("op", Term(1))
-    assert (await measured(topic, Asked(START))).sealed
+    assert (await measured(topic, RangeRequest(START))).sealed
 
 
 async def test_everything_is_measured_from_the_place_on_and_the_end_is_not_included(world: World) -> None:
     topic = await a_topic(world)
     first, last = topic.managed.first, topic.managed.last
-    whole = await measured(topic, Asked(FROM_START))
+    whole = await measured(topic, RangeRequest(FROM_START))
     assert (whole.start, whole.messages, whole.marks[-1].place) == (ReadPosition(*first), 10, whole.end)
     assert whole.end == ReadPosition(last.ledger, last.entry + 1)
     third = ReadPosition(*topic.managed.chain.nth(3))
-    rest = await measured(topic, Asked(third))
+    rest = await measured(topic, RangeRequest(third))
     assert (rest.start, rest.messages, rest.end) == (third, 7, whole.end)
-    beyond = await measured(topic, Asked(whole.end))
+    beyond = await measured(topic, RangeRequest(whole.end))
     assert (beyond.start, beyond.marks, beyond.messages, beyond.sealed) == (whole.end, (), 0, False)
 
 
 async def test_only_a_sealed_topic_measured_to_its_end_is_sealed(world: World) -> None:
     topic = await a_topic(world)
     await topic.seal("op", Term(1))
-    assert (await measured(topic, Asked(START))).sealed
-    assert not (await measured(topic, Asked(START, messages_max=2))).sealed
+    assert (await measured(topic, RangeRequest(START))).sealed
+    assert not (await measured(topic, RangeRequest(START, messages_max=2))).sealed
     target = ReadPosition(*topic.managed.chain.nth(5))
-    clipped = await measured(topic, Asked(START, target=target))
+    clipped = await measured(topic, RangeRequest(START, target=target))
     assert (clipped.sealed, clipped.messages, clipped.end) == (False, 5, target)
-    assert (await measured(topic, Asked(START, target=DONE))).sealed
-    assert (await measured(topic, Asked(FROM_LATEST))).sealed
+    assert (await measured(topic, RangeRequest(START, target=DONE))).sealed
+    assert (await measured(topic, RangeRequest(FROM_LATEST))).sealed
 
 
 async def test_what_was_trimmed_before_the_reader_had_it_is_lost_and_nothing_else(world: World) -> None:
@@ -77,13 +77,13 @@ async def test_what_was_trimmed_before_the_reader_had_it_is_lost_and_nothing_els
     await topic.managed.trim(Position(*topic.managed.chain.nth(5)), Rule(Retention(), world.runtime.wall()))
     assert topic.managed.first == kept[:2]
     for start, lost in ((START, True), (FROM_START, True), (gone, True), (edge, False), (kept, False)):
-        found = await measured(topic, Asked(start))
+        found = await measured(topic, RangeRequest(start))
         assert (found.start, found.lost, found.messages) == (kept, lost, 4)
-    earliest = await measured(topic, Asked(FROM_EARLIEST))
+    earliest = await measured(topic, RangeRequest(FROM_EARLIEST))
     assert (earliest.start, earliest.lost) == (kept, False)
     await topic.seal("op", Term(1))
     await topic.managed.trim(AFTER_ALL, Rule(Retention(), world.runtime.wall()))
-    empty = await measured(topic, Asked(START))
+    empty = await measured(topic, RangeRequest(START))
     assert (empty.lost, empty.sealed, empty.marks, empty.start) == (True, True, (), earliest.end)
 
 
@@ -94,39 +94,39 @@ async def test_a_reader_inside_a_batch_does_not_count_what_it_has(world: World) 
     topic.publish(producer, gathered(send_frame(producer.id, 3, batch, num_messages=4)))
     await settle()
     first = topic.managed.first
-    found = await measured(topic, Asked(ReadPosition(first.ledger, first.entry, 3)))
+    found = await measured(topic, RangeRequest(ReadPosition(first.ledger, first.entry, 3)))
     assert (found.messages, [mark.messages for mark in found.marks]) == (1, [1])
 
 
 async def test_a_time_is_found_and_the_publish_times_of_marks_are_told(world: World) -> None:
     topic = await a_topic(world)
-    found = await measured(topic, Asked(45))
+    found = await measured(topic, RangeRequest(45))
     assert (found.start, found.messages) == (ReadPosition(*topic.managed.chain.nth(5)), 5)
-    assert (await measured(topic, Asked(1000))).messages == 0
-    first_only = await measured(topic, Asked(FROM_START))
+    assert (await measured(topic, RangeRequest(1000))).messages == 0
+    first_only = await measured(topic, RangeRequest(FROM_START))
     assert first_only.marks[0].publish_ms == 10 * first_only.marks[0].messages - 10
     assert all(mark.publish_ms == 0 for mark in first_only.marks[1:])
-    all_of_them = await measured(topic, Asked(FROM_START, times=True))
+    all_of_them = await measured(topic, RangeRequest(FROM_START, times=True))
     assert [mark.publish_ms for mark in all_of_them.marks] == [10 * mark.messages - 10 for mark in all_of_them.marks]
 
 
 async def test_publish_times_are_read_once_and_few_are_remembered(world: World) -> None:
     topic = await a_topic(world.without_cache(), 5, per_ledger=1000)
-    await measured(topic, Asked(FROM_START, times=True))
+    await measured(topic, RangeRequest(FROM_START, times=True))
     before = world.ledgers.reads
-    await measured(topic, Asked(FROM_START, times=True))
+    await measured(topic, RangeRequest(FROM_START, times=True))
     assert world.ledgers.reads == before
     for entry in range(PLAN_STAMPS_MAX + 20):
         topic.meter._stamps[Position(99, entry)] = 1
     topic.meter._stamps.pop(topic.managed.chain.nth(3))
-    await measured(topic, Asked(ReadPosition(*topic.managed.chain.nth(3))))
+    await measured(topic, RangeRequest(ReadPosition(*topic.managed.chain.nth(3))))
     assert len(topic.meter._stamps) == PLAN_STAMPS_MAX
 
 
 async def test_a_trim_that_has_begun_is_over_before_a_settled_answer(world: World) -> None:
     topic = await a_topic(world)
     await topic.trimming.acquire()
-    asked = world.spawn(measured(topic, Asked(START, settled=True)))
+    asked = world.spawn(measured(topic, RangeRequest(START, settled=True)))
     await settle()
     assert not asked.done()
     await topic.managed.trim(Position(*topic.managed.chain.nth(5)), Rule(Retention(), world.runtime.wall()))
@@ -158,7 +158,7 @@ async def test_what_is_told_from_memory_is_what_is_measured(world: World, messag
             await topic.seal("op", Term(1))
         for start in (START, FROM_START, FROM_EARLIEST, FROM_LATEST, 30, ReadPosition(-1, 5), DONE, *places):
             for limits in ((0, 0), (4, 0), (0, 1), (1000, 1 << 40)):
-                asked = Asked(start, None, *limits)
+                asked = RangeRequest(start, None, *limits)
                 topic.meter._asked = None
                 wanted = await topic.meter.measure(asked)
                 topic.meter._asked = None
@@ -182,7 +182,7 @@ async def test_wherever_a_reader_stands_it_is_told_at_once_what_would_be_measure
     told = 0
     for _ in range(100):
         start = chance.choice([START, *[ReadPosition(ledger, chance.randrange(last + 2)) for _ in range(9)]])
-        asked = Asked(start, marks_max=chance.choice([2, 4, 8, 128]))
+        asked = RangeRequest(start, marks_max=chance.choice([2, 4, 8, 128]))
         topic.meter._asked = None
         wanted = await topic.meter.measure(asked)
         topic.meter._asked = None
@@ -196,7 +196,7 @@ async def test_wherever_a_reader_stands_it_is_told_at_once_what_would_be_measure
 
 async def test_what_is_told_at_once_is_of_the_topic_as_it_is_now(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
-    asked = Asked(FROM_START)
+    asked = RangeRequest(FROM_START)
     before = await measured(topic, asked)
     again = topic.meter.at_once(asked)
     assert again is not None
@@ -215,7 +215,7 @@ async def test_where_one_ledger_is_left_of_several_what_was_before_it_is_told_as
     topic = await a_topic(world, 12)
     await topic.managed.trim(topic.managed.chain.nth(8), Rule(Retention(), world.runtime.wall()))
     assert len(topic.managed.chain.links) == 1
-    asked = Asked(FROM_START)
+    asked = RangeRequest(FROM_START)
     assert (await measured(topic, asked)).lost
     topic.meter._asked = None
     found = topic.meter.at_once(asked) or await topic.meter.measure(asked)
@@ -224,7 +224,7 @@ async def test_where_one_ledger_is_left_of_several_what_was_before_it_is_told_as
 
 async def test_memory_does_not_answer_for_what_has_grown_or_was_limited(world: World) -> None:
     topic = await a_topic(world, 5, per_ledger=1000)
-    asked = Asked(FROM_START)
+    asked = RangeRequest(FROM_START)
     first = await measured(topic, asked)
     told = topic.meter.at_once(asked)
     assert told is not None
@@ -234,18 +234,22 @@ async def test_memory_does_not_answer_for_what_has_grown_or_was_limited(world: W
     await settle()
     grown = topic.meter.at_once(asked) or await topic.meter.measure(asked)
     assert grown.messages == first.messages + 1
-    assert topic.meter.at_once(Asked(FROM_START, messages_max=2)) is None
+    assert topic.meter.at_once(RangeRequest(FROM_START, messages_max=2)) is None
 
 
 @pytest.mark.parametrize("per_ledger", [1000, 3])
 async def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(world: World, per_ledger: int) -> None:
     topic = await a_topic(world, per_ledger=per_ledger)
     meter = topic.meter
-    size = (await meter.measure(Asked(FROM_START))).bytes
+    size = (await meter.measure(RangeRequest(FROM_START))).bytes
     third, ninth = ReadPosition(*topic.managed.chain.nth(3)), ReadPosition(*topic.managed.chain.nth(9))
     limits = [(0, 0), (4, 0), (10, 0), (11, 0), (0, 1), (0, size), (0, size + 1), (10, size + 1), (11, size + 1)]
-    questions = [Asked(start, None, *some) for start in (FROM_START, third) for some in limits]
-    questions += [Asked(FROM_START, ninth), Asked(FROM_START, marks_max=2), Asked(FROM_START, times=True)]
+    questions = [RangeRequest(start, None, *some) for start in (FROM_START, third) for some in limits]
+    questions += [
+        RangeRequest(FROM_START, ninth),
+        RangeRequest(FROM_START, marks_max=2),
+        RangeRequest(FROM_START, times=True),
+    ]
     wanted, again = [], 0
     for asked in questions:
         meter._asked = None
@@ -262,10 +266,10 @@ async def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(
 
 async def test_a_reader_that_keeps_up_is_answered_at_once_at_every_new_place(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
-    await measured(topic, Asked(FROM_START))  # somebody has read here: the ledger is open
+    await measured(topic, RangeRequest(FROM_START))  # somebody has read here: the ledger is open
     for number in range(10):
         place = ReadPosition(*topic.managed.chain.nth(number))
-        found = topic.meter.at_once(Asked(place))
+        found = topic.meter.at_once(RangeRequest(place))
         assert found is not None
         rest = found.stretch
         assert (rest.start, rest.messages, rest.marks[0].publish_ms) == (place, 10 - number, number * 10)
@@ -273,7 +277,7 @@ async def test_a_reader_that_keeps_up_is_answered_at_once_at_every_new_place(wor
 
 async def test_a_settled_answer_is_never_told_from_memory(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
-    asked = Asked(START, settled=True)
+    asked = RangeRequest(START, settled=True)
     assert (await measured(topic, asked)).messages == 10
     assert topic.meter.at_once(asked) is None
 
@@ -289,7 +293,7 @@ async def test_a_place_that_can_be_is_told_as_it_is_and_of_another_the_nearest(w
         ReadPosition(*end),
     ]
     for place in there:
-        assert (await measured(topic, Asked(place, exact=True))).start == place
+        assert (await measured(topic, RangeRequest(place, exact=True))).start == place
     nowhere = {
         ReadPosition(first, 4): ReadPosition(second, 0),
         ReadPosition(first, 3, 1): ReadPosition(second, 0),
@@ -298,12 +302,12 @@ async def test_a_place_that_can_be_is_told_as_it_is_and_of_another_the_nearest(w
         ReadPosition(end.ledger + 9, 0): ReadPosition(*end),
     }
     for place, nearest in nowhere.items():
-        assert (await measured(topic, Asked(place, exact=True))).start == nearest
+        assert (await measured(topic, RangeRequest(place, exact=True))).start == nearest
     await topic.managed.trim(chain.nth(5), Rule(Retention(), world.runtime.wall()))
     for place in (*there[:3], ReadPosition(first, 1, 5)):  # gone, and once there
-        assert (await measured(topic, Asked(place, exact=True))).start == place
+        assert (await measured(topic, RangeRequest(place, exact=True))).start == place
     with pytest.raises(Misuse):
-        await measured(topic, Asked(FROM_LATEST, exact=True))
+        await measured(topic, RangeRequest(FROM_LATEST, exact=True))
 
 
 async def test_an_owner_that_was_replaced_does_not_say_that_a_place_is_nowhere(world: World) -> None:
@@ -312,6 +316,6 @@ async def test_an_owner_that_was_replaced_does_not_say_that_a_place_is_nowhere(w
     node = await world.metadata.get(topic.managed.path)
     assert node is not None
     await world.metadata.put(topic.managed.path, node.value, expected=node.stat.version)  # as a new owner does
-    assert (await measured(topic, Asked(there, exact=True))).start == there
+    assert (await measured(topic, RangeRequest(there, exact=True))).start == there
     with pytest.raises(Fenced):
-        await measured(topic, Asked(ReadPosition(end.ledger, end.entry + 1), exact=True))
+        await measured(topic, RangeRequest(ReadPosition(end.ledger, end.entry + 1), exact=True))

@@ -35,7 +35,7 @@ from magnetar.scalable.machines import hold
 from magnetar.scalable.machines.hold import Held
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
-from magnetar.topic.measure import FROM_EARLIEST, Asked
+from magnetar.topic.measure import FROM_EARLIEST, RangeRequest
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Holds:
             for id, place in sorted(asking.places.items())
             if id in accepted and place != DONE and place > accepted[id]
         ]
-        questions = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in moved]
+        questions = [(record.layout.segment(id).topic(topic), RangeRequest(place, exact=True)) for id, place in moved]
         if not questions:
             return
         try:
@@ -209,7 +209,7 @@ class Holds:
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
         """The segments with deleted messages; the hold prevents any further deletion."""
         questions = [
-            (id, Asked(place, marks_max=1, settled=True))
+            (id, RangeRequest(place, marks_max=1, settled=True))
             for id, place in stands(record.layout, dict(held.places)).items()
             if place != DONE
         ]
@@ -269,19 +269,19 @@ class Holds:
         """The lag of a reader at these positions. `kept`: nothing behind them was trimmed, so the record contains the
         counts of an unread sealed segment, which need not be loaded."""
         lag = NO_LAG
-        questions: list[tuple[TopicName, Asked]] = []
+        questions: list[tuple[TopicName, RangeRequest]] = []
         for id, place in stands(record.layout, places).items():
             segment = record.layout.segment(id)
             if place == START and segment.ending is not None and kept:
                 lag += Lag(segment.ending.messages, segment.ending.bytes, segment.ending.first_publish_ms)
             elif place != DONE:
-                questions.append((segment.topic(topic), Asked(_from(place), marks_max=1)))
-        firsts: list[tuple[TopicName, Asked]] = []
+                questions.append((segment.topic(topic), RangeRequest(_from(place), marks_max=1)))
+        firsts: list[tuple[TopicName, RangeRequest]] = []
         for (name, _), answer in zip(questions, await self._plans.measure(questions), strict=True):
             if answer is not None and answer.messages:
                 lag += Lag(answer.messages, answer.bytes)
                 next = ReadPosition(answer.start.ledger, answer.start.entry + 1)
-                firsts.append((name, Asked(answer.start, target=next, marks_max=1)))
+                firsts.append((name, RangeRequest(answer.start, target=next, marks_max=1)))
         for answer in await self._plans.measure(firsts):
             if answer is not None and answer.marks:
                 lag += Lag(oldest_ms=answer.marks[0].publish_ms)

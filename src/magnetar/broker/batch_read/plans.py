@@ -23,7 +23,7 @@ from magnetar.layout.plain_layout import synthetic
 from magnetar.layout.readable_range import ReadableRange
 from magnetar.scalable.machines.read_plan import MeasureRequest, agreed, asked, enough, missing, rounds
 from magnetar.scalable.record.record import Record
-from magnetar.topic.measure import Asked
+from magnetar.topic.measure import RangeRequest
 from magnetar.topic.topic import Topic
 from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 
@@ -111,11 +111,11 @@ class ReadPlanner:
         node = self._node
         return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
 
-    async def measure(self, questions: list[tuple[TopicName, Asked]]) -> list[ReadableRange | None]:
+    async def measure(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[ReadableRange | None]:
         """The range of each topic, measured by its owner. None: the topic does not exist."""
         return [None if said is None else said.stretch for said in await self._told(questions)]
 
-    async def _told(self, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+    async def _told(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[EncodedRange | None]:
         node = self._node
         if not node.served.cluster:
             return await self._here(questions)
@@ -132,7 +132,7 @@ class ReadPlanner:
                 ranges[index] = encoded
         return ranges
 
-    async def _at(self, broker: str, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+    async def _at(self, broker: str, questions: list[tuple[TopicName, RangeRequest]]) -> list[EncodedRange | None]:
         if broker == self._node.ownership.me.id:
             return await self._here(questions)
         request = Measure(
@@ -141,7 +141,7 @@ class ReadPlanner:
         ranges = (await self._node.peers.measure(questions[0][0], request)).stretches
         return [None if said is None else told(said) for said in ranges]
 
-    async def _here(self, questions: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+    async def _here(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[EncodedRange | None]:
         """Measures loaded topics first; loads the others, a bounded number at a time."""
         ranges: list[EncodedRange | None] = [None] * len(questions)
         cold: list[int] = []
@@ -161,7 +161,7 @@ class ReadPlanner:
                 ranges[index] = answer
         return ranges
 
-    async def _load(self, name: TopicName, question: Asked) -> EncodedRange | None:
+    async def _load(self, name: TopicName, question: RangeRequest) -> EncodedRange | None:
         try:
             topic = await self._node.topics.get(name, create=False)
         except TopicNotFound:

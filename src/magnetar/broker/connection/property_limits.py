@@ -19,7 +19,7 @@ from magnetar.base.limits import (
 from magnetar.wire.proto import pb
 
 
-class Asked(Protocol):
+class ClientRequest(Protocol):
     """A PRODUCER or SUBSCRIBE command."""
 
     @property
@@ -51,7 +51,7 @@ class Kept:
         self._account = account
         self._sizes: dict[tuple[str, int], int] = {}
 
-    def check(self, command: Asked, what: str, *names: str) -> int:
+    def check(self, command: ClientRequest, what: str, *names: str) -> int:
         """The bytes that a producer or consumer would store. Raises `LimitExceeded` beyond a bound."""
         size = properties_size(command.metadata, f"a {what}", GIVEN_PROPERTIES_BYTES_MAX)
         size += sum(len(name) for name in names)

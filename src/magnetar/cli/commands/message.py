@@ -114,7 +114,7 @@ def produce(
 
 
 async def _produce(
-    common: Common, output: Output, topic: str, source: tuple[Given, int], *, key: str | None, **options: Any
+    common: Common, output: Output, topic: str, source: tuple[MessagesToSend, int], *, key: str | None, **options: Any
 ) -> Exit:
     from magnetar.client.producer.producer import Compression
 
@@ -341,7 +341,7 @@ def _subscription(name: str | None, option: str | None, verb: str, topic: str) -
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class MessagesToSend:
     """Messages of the command line and of files; `stdin` adds the lines of standard input."""
 
     messages: list[Outgoing]
@@ -359,7 +359,9 @@ class Given:
         return (self.format.parse(line, number) for number, line in enumerate(lines, start=1))
 
 
-def _given(texts: Iterable[str], file: Path | None, lines: Path | None, format: LineFormat, *, stdin: bool) -> Given:
+def _given(
+    texts: Iterable[str], file: Path | None, lines: Path | None, format: LineFormat, *, stdin: bool
+) -> MessagesToSend:
     given = [Outgoing(text.encode()) for text in texts]
     if file is not None:
         given.append(Outgoing(file.read_bytes()))
@@ -368,10 +370,10 @@ def _given(texts: Iterable[str], file: Path | None, lines: Path | None, format: 
         raise Misuse("nothing to send: pass texts, --file, --lines, or lines on standard input")
     if not format.is_plain and not nothing and lines is None and not stdin:
         raise Misuse("separators apply to --lines and standard input only: use --key and --property for texts")
-    return Given(given, lines, format, stdin or nothing)
+    return MessagesToSend(given, lines, format, stdin or nothing)
 
 
-async def _messages(client: Client, given: Given, repeat: int) -> AsyncIterator[Outgoing]:
+async def _messages(client: Client, given: MessagesToSend, repeat: int) -> AsyncIterator[Outgoing]:
     for _ in range(repeat):
         for one in given.all():
             yield one

@@ -103,22 +103,24 @@ class Acks:
 
     def intervals(self, count: int) -> list[tuple[int, int, int]]:
         """The first acknowledged intervals after the mark: ledger, first and last entry."""
-        found: list[tuple[int, int, int]] = []
+        intervals: list[tuple[int, int, int]] = []
         for ledger in sorted(self._ranges):
             ranges = self._ranges[ledger]
-            rest = count - len(found)
-            found += [(ledger, low, high) for low, high in zip(ranges.starts[:rest], ranges.ends[:rest], strict=True)]
-        return found
+            rest = count - len(intervals)
+            intervals += [
+                (ledger, low, high) for low, high in zip(ranges.starts[:rest], ranges.ends[:rest], strict=True)
+            ]
+        return intervals
 
     def batches(self, count: int) -> list[tuple[Position, int]]:
         """Entries that are acknowledged in part, each with the number of its messages that are not."""
-        found: list[tuple[Position, int]] = []
+        batches: list[tuple[Position, int]] = []
         for ledger, entries in self._bits.items():
             for entry, (waiting, _) in entries.items():
-                if len(found) == count:
-                    return found
-                found.append((Position(ledger, entry), waiting.bit_count()))
-        return found
+                if len(batches) == count:
+                    return batches
+                batches.append((Position(ledger, entry), waiting.bit_count()))
+        return batches
 
     # What is acknowledged
 
@@ -146,8 +148,8 @@ class Acks:
         """The messages of a batch that are still open, as the signed 64-bit words of an `ack_set`; None when all
         are.
         """
-        found = self._bits.get(position[0], {}).get(position[1]) if self._bits else None
-        return None if found is None else _words(*found)
+        bits = self._bits.get(position[0], {}).get(position[1]) if self._bits else None
+        return None if bits is None else _words(*bits)
 
     def redelivery(self, position: Position) -> int:
         return self._counts.get(position[0], {}).get(position[1], 0) if self._counts else 0
@@ -306,25 +308,25 @@ class Acks:
             )
         if version == 0:
             raise Corrupt("acknowledgements have format version 0, expected 1 or later")
-        made: Acks | None = None
+        acks: Acks | None = None
         for tag, body in source.sections():
             section = Unpacker(body)
             if tag == _MARK:
-                made = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many, bounds)
-            elif made is None:
+                acks = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many, bounds)
+            elif acks is None:
                 raise Corrupt("acknowledgements do not begin with the mark-delete position")
             elif tag == _RANGES:
-                _decode_ranges(section, made._ranges)
+                _decode_ranges(section, acks._ranges)
             elif tag == _BITS:
-                _decode_bits(section, made._bits)
+                _decode_bits(section, acks._bits)
             elif tag == _COUNTS:
-                _decode_counts(section, made._counts)
+                _decode_counts(section, acks._counts)
             else:
-                made._unknown.append((tag, body))
-        if made is None:
+                acks._unknown.append((tag, body))
+        if acks is None:
             raise Corrupt("acknowledgements have no mark-delete position")
-        made.settle()
-        return made
+        acks.settle()
+        return acks
 
     # Inside
 

@@ -226,8 +226,8 @@ class Cursor:
         """
         if self._snapshots is None:
             return self.mark
-        wanted = self._changes
-        while self._written < wanted:
+        target = self._changes
+        while self._written < target:
             if self._flushing is None:
                 self._flushing = self.managed.start(self._write(self._snapshots))
             await self.managed.wait(self._flushing)

@@ -30,10 +30,10 @@ class Ranges:
         """From lists that were read back; Corrupt unless they are sorted, disjoint and not touching."""
         if starts and (min(map(sub, ends, starts)) < 0 or min(map(sub, starts[1:], ends), default=2) < 2):
             raise Corrupt("a snapshot has intervals that overlap or touch")
-        made = cls()
-        made._starts, made._ends = starts, ends
-        made.entries = sum(ends) - sum(starts) + len(starts)
-        return made
+        ranges = cls()
+        ranges._starts, ranges._ends = starts, ends
+        ranges.entries = sum(ends) - sum(starts) + len(starts)
+        return ranges
 
     def __len__(self) -> int:
         return len(self._starts) - self._head

@@ -97,7 +97,7 @@ class JournalCompactor:
             await self._move(chunk)
 
     def _living(self, segment: Segment, records: SegmentRecords) -> list[Living]:
-        found: list[Living] = []
+        living: list[Living] = []
         for ledger, first, _, entries, body, offset in records:
             state = self._states.get(ledger)
             if state is None or first > state.last:
@@ -107,8 +107,8 @@ class JournalCompactor:
                 piece = Piece(segment.sequence, segment.stamp, offset)
                 piece.end = offset + size_of(entries, body)
                 piece.records.append((offset, first, entries, body))
-                found.append((state, item, piece))
-        return found
+                living.append((state, item, piece))
+        return living
 
     async def _move(self, chunk: list[Living]) -> None:
         chunk = [living for living in chunk if not living[0].deleted]

@@ -199,8 +199,8 @@ class LocalLedgers:
         return LedgerInfo(ledger, state.sealed, state.last, state.index.bytes_total, dict(state.custom))
 
     async def list(self, custom: dict[str, str]) -> Ids:
-        wanted = custom.items()
-        return sorted(ledger for ledger, state in self._states.items() if wanted <= state.custom.items())
+        properties = custom.items()
+        return sorted(ledger for ledger, state in self._states.items() if properties <= state.custom.items())
 
     async def close(self) -> None:
         """Answers writes in flight, ends the segment, releases the directory. Open ledgers stay open."""

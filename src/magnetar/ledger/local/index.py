@@ -163,12 +163,12 @@ class LedgerIndex:
     def reaching(self, start: int, stop: int, messages: int | None, size: int | None) -> int:
         """The first item behind `start` with at least this many messages or bytes before it; `stop` + 1 if no item up
         to there has."""
-        found = stop + 1
+        end = stop + 1
         if messages is not None:
-            found = min(found, max(start + 1, self._reaching_messages(messages)))
+            end = min(end, max(start + 1, self._reaching_messages(messages)))
         if size is not None:
-            found = min(found, max(start + 1, self._reaching_bytes(size)))
-        return found
+            end = min(end, max(start + 1, self._reaching_bytes(size)))
+        return end
 
     def _reaching_messages(self, messages: int) -> int:
         if self._packed and (not self._firsts or messages <= self._messages_before[0]):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from magnetar.base.errors import Corrupt, MagnetarError, NotFound, StorageFailed, StorageFull
 from magnetar.base.limits import JOURNAL_AHEAD_ROOM, JOURNAL_FILES_OPEN_MAX, JOURNAL_SPARE_ROOM, JOURNAL_SPARES_MAX
 from magnetar.ledger.local.records import encode_end
-from magnetar.ledger.local.scan import WINDOW_BYTES, Damage, Scanned, scan, sniff
+from magnetar.ledger.local.scan import WINDOW_BYTES, Damage, ScanResult, scan, sniff
 from magnetar.ledger.local.segment import (
     START,
     Segment,
@@ -67,18 +67,20 @@ class JournalFiles:
         """Sequence numbers of the segments there are, and the highest any file ever had. Leftovers are removed."""
         self._files.mkdir(self.directory)
         names = self._files.list(self.directory)
-        found = sorted(sequence for name in names if (sequence := sequence_of(name)) is not None)
-        highest = max(found, default=0)
-        known = {log_name(sequence) for sequence in found} | {sidecar_name(sequence) for sequence in found}
+        sequences = sorted(sequence for name in names if (sequence := sequence_of(name)) is not None)
+        highest = max(sequences, default=0)
+        expected_names = {log_name(sequence) for sequence in sequences} | {
+            sidecar_name(sequence) for sequence in sequences
+        }
         for name in names:
             if name.startswith(SPARE):
                 number = name.removeprefix(SPARE).partition(".")[0]
                 highest = max(highest, int(number) if number.isdecimal() else 0)
                 self._keep_spare(name)
-            elif name not in known:
+            elif name not in expected_names:
                 self._files.remove(self._path(name))
         self._files.sync_dir(self.directory)
-        return found, highest
+        return sequences, highest
 
     def load(self, sequence: int, *, last: bool) -> LoadedJournal:
         """What a segment holds, from its sidecar or by reading it; afterwards it is ended and takes nothing more."""
@@ -91,14 +93,14 @@ class JournalFiles:
         loaded = self._sidecar(sequence, stamp)
         if loaded is not None:
             return loaded
-        found = scan(file, sequence, stamp, last=last)
-        segment = Segment(sequence, stamp, found.end)
+        scanned = scan(file, sequence, stamp, last=last)
+        segment = Segment(sequence, stamp, scanned.end)
         segment.full = True
         if last:
-            self._settle(file, segment, found)
-        if not found.damage:  # a sidecar would make the next start forget the damage
-            self.write_sidecar(segment, found.records)
-        return LoadedJournal(segment, found.records, found.damage)
+            self._settle(file, segment, scanned)
+        if not scanned.damage:  # a sidecar would make the next start forget the damage
+            self.write_sidecar(segment, scanned.records)
+        return LoadedJournal(segment, scanned.records, scanned.damage)
 
     def _stamp(self, file: File, sequence: int) -> int | None:
         header = decode_header(file.pread(START, 0), file.path)
@@ -119,12 +121,12 @@ class JournalFiles:
             file.close()
         return LoadedJournal(segment, records, []) if (segment.sequence, segment.stamp) == (sequence, stamp) else None
 
-    def _settle(self, file: File, segment: Segment, found: Scanned) -> None:
+    def _settle(self, file: File, segment: Segment, scanned: ScanResult) -> None:
         """End the newest segment where its records end. What no later record vouches for is written again: it may stand
         only in the page cache, and after a failed sync not even a new one would bring it to the disk. That is done in
         another file that then takes the name of this one: a write in place that loses power may spoil what it writes
         over, and that was acknowledged."""
-        if found.durable < found.end:
+        if scanned.durable < scanned.end:
             file = self._copied(file, segment)
         file.truncate(segment.end)
         self.finish(segment)

@@ -107,8 +107,8 @@ class LedgerState:
 def parse(value: bytes, ledger: int) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(value, type=dict[str, Any])
-        known = {"format": int, "epoch": int, "state": str, "last": int, "custom": dict}
-        if not all(isinstance(fields.get(name), kind) for name, kind in known.items()):
+        types = {"format": int, "epoch": int, "state": str, "last": int, "custom": dict}
+        if not all(isinstance(fields.get(name), kind) for name, kind in types.items()):
             raise Corrupt("the record of a ledger lacks a field", ledger=ledger)
     except msgspec.DecodeError as error:
         raise Corrupt(f"the record of a ledger cannot be read: {error}", ledger=ledger) from error

@@ -37,7 +37,7 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Scanned:
+class ScanResult:
     """What was found. `end` is where the segment ends, `durable` how far a later record vouches for it."""
 
     records: SegmentRecords
@@ -47,13 +47,13 @@ class Scanned:
     damage: list[Damage] = field(default_factory=list)
 
 
-def scan(file: File, sequence: int, stamp: int, *, last: bool) -> Scanned:
+def scan(file: File, sequence: int, stamp: int, *, last: bool) -> ScanResult:
     """`last`: no segment follows, so its tail may be torn. In any other every bad place is damage."""
     window = Window(file, stamp)
-    found = Scanned(SegmentRecords(), START, START, False)
+    result = ScanResult(SegmentRecords(), START, START, False)
     bad: list[Damage] = []
     at = START
-    while not found.ended:
+    while not result.ended:
         record = window.header(at)
         if record is None:
             beyond = window.search(at + 1)
@@ -65,26 +65,26 @@ def scan(file: File, sequence: int, stamp: int, *, last: bool) -> Scanned:
             continue
         if not window.sound(at, record):
             bad.append(Damage(sequence, at, record.size, True))
-        elif record.synced > found.durable:
-            found.durable = record.synced
+        elif record.synced > result.durable:
+            result.durable = record.synced
         if record.kind == KIND_END:
-            found.ended = True
+            result.ended = True
             break
-        found.records.add(record.ledger, record.first, record.messages, record.entries, record.body, at)
+        result.records.add(record.ledger, record.first, record.messages, record.entries, record.body, at)
         at += record.size
-    found.end = at
-    _judge(found, bad, vouched=not last)
-    return found
+    result.end = at
+    _judge(result, bad, vouched=not last)
+    return result
 
 
-def _judge(found: Scanned, bad: list[Damage], *, vouched: bool) -> None:
+def _judge(result: ScanResult, bad: list[Damage], *, vouched: bool) -> None:
     for place in bad:
-        if not vouched and place.offset >= found.durable:
-            found.end = place.offset
-            found.ended = False
-            found.records.cut(place.offset)
+        if not vouched and place.offset >= result.durable:
+            result.end = place.offset
+            result.ended = False
+            result.records.cut(place.offset)
             return
-        found.damage.append(place)
+        result.damage.append(place)
 
 
 def sniff(file: File, sequence: int) -> int | None:

@@ -164,8 +164,8 @@ def _prefix(magic: bytes) -> bytes:
 def _check_prefix(data: bytes, magic: bytes, name: str) -> bool:
     if len(data) < PREFIX.size:
         return False
-    found, version, crc = PREFIX.unpack_from(data)
-    if found != magic or crc != extend(0, data[: PREFIX.size - FOOT.size]):
+    actual, version, crc = PREFIX.unpack_from(data)
+    if actual != magic or crc != extend(0, data[: PREFIX.size - FOOT.size]):
         return False
     if version > VERSION:
         raise Refused(

@@ -15,7 +15,7 @@ from magnetar.base.limits import CALLS_AT_ONCE_MAX, PLAN_MARKS_MAX, PLAN_SEGMENT
 from magnetar.layout.layout import Layout
 from magnetar.layout.readable_range import DONE, START, Places, ReadableRange, ReadPosition, unread
 from magnetar.layout.segment import Segment
-from magnetar.topic.measure import FROM_START, Asked
+from magnetar.topic.measure import FROM_START, RangeRequest
 from magnetar.wire.scalable.plan_ranges import EncodedRange
 
 
@@ -52,14 +52,14 @@ def enough(question: MeasureRequest, answers: Mapping[SegmentId, ReadableRange |
     )
 
 
-def asked(question: MeasureRequest, ids: Sequence[SegmentId]) -> list[Asked]:
+def asked(question: MeasureRequest, ids: Sequence[SegmentId]) -> list[RangeRequest]:
     """What the owners of these segments are asked: they share the marks of an answer."""
     marks = min(max(PLAN_MARKS_MAX // max(1, len(ids)), PLAN_SEGMENT_MARKS_MIN), PLAN_SEGMENT_MARKS_MAX)
     rest = question.messages_max, question.bytes_max, marks, question.times
-    usual = Asked(question.start, None, *rest)
+    usual = RangeRequest(question.start, None, *rest)
     places, targets = question.places, question.targets
     return [
-        Asked(places.get(id, question.start), targets.get(id), *rest) if id in places or id in targets else usual
+        RangeRequest(places.get(id, question.start), targets.get(id), *rest) if id in places or id in targets else usual
         for id in ids
     ]
 

@@ -44,8 +44,8 @@ class Spread:
         count = self._counts[entry]
         if not count <= len(span) <= DEDUP_SPAN_MAX:
             return None
-        found = [(sequence, hash) for sequence in span if (hash := self.hash_of(sequence)) is not None]
-        return found if len(found) == count else None
+        pairs = [(sequence, hash) for sequence in span if (hash := self.hash_of(sequence)) is not None]
+        return pairs if len(pairs) == count else None
 
 
 class _Marks:
@@ -84,13 +84,13 @@ class _Marks:
         numbers = spread.numbers(span, entry)
         if numbers is None:
             return self.verdict(span.start, span.stop - 1, None, pushed)
-        found = set()
+        verdicts = set()
         for sequence, key_hash in numbers:
             at = self.at(key_hash)
-            found.add(_verdict(sequence, sequence, pushed[at], self.persisted[at]))
-        if Verdict.UNSURE in found:
+            verdicts.add(_verdict(sequence, sequence, pushed[at], self.persisted[at]))
+        if Verdict.UNSURE in verdicts:
             return Verdict.UNSURE
-        return Verdict.NEW if Verdict.NEW in found else Verdict.DUPLICATE
+        return Verdict.NEW if Verdict.NEW in verdicts else Verdict.DUPLICATE
 
     def marks(self) -> list[Mark]:
         return [(start, end, mark) for (start, end), mark in zip(self.ranges, self.persisted, strict=True)]
@@ -155,10 +155,10 @@ class Dedup:
         the producer spreads messages without a key by their sequence ids, so the ids divide a batch into its parts.
         """
         marks = self._producers.get(producer)
-        one = marks is None or len(marks.ranges) == 1
+        single_range = marks is None or len(marks.ranges) == 1
         if (
             last_chunks is None
-            and one
+            and single_range
             and _ascends(sequence_ids, highest_ids, marks.pushed[0] if marks is not None else -1)
         ):
             return None
@@ -249,10 +249,10 @@ class Dedup:
         child = Dedup(hull, self._producers_max)
         names = dict.fromkeys(name for parent in parents for name in parent._producers)
         for name in names:
-            known = [parent for parent in parents if name in parent._producers]
+            holders = [parent for parent in parents if name in parent._producers]
             child._put(name, overlay(_lowest([_tiled(parent, name) for parent in parents]), hull))
-            if name in child._producers and all(name in parent._idle for parent in known):
-                child._idle[name] = max(parent._idle[name] for parent in known)
+            if name in child._producers and all(name in parent._idle for parent in holders):
+                child._idle[name] = max(parent._idle[name] for parent in holders)
         child._idle = dict(sorted(child._idle.items(), key=lambda item: item[1]))
         return child
 
@@ -347,12 +347,12 @@ def _tiled(parent: Dedup, producer: str) -> list[Mark]:
 def _lowest(tiled: Sequence[Sequence[Mark]]) -> list[Mark]:
     """What all have that cover the same."""
     edges = sorted({edge for marks in tiled for start, end, _ in marks for edge in (start, end + 1)})
-    found: list[Mark] = []
+    lowest: list[Mark] = []
     for start, after in pairwise(edges):
         covering = [m for marks in tiled for s, e, m in marks if s <= start <= e]
         if covering:
-            found.append((start, after - 1, min(covering)))
-    return found
+            lowest.append((start, after - 1, min(covering)))
+    return lowest
 
 
 def _verdict(first: int, highest: int, pushed: int, persisted: int) -> Verdict:

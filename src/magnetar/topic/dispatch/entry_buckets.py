@@ -95,12 +95,12 @@ class EntryBuckets(Generic[K]):
         """Of an entry. One without a key goes by its producer and number: that spreads it and keeps chunks together."""
         every = slot_of(0, len(self) - 1)
         try:
-            found = entry.read(buffer, start, end)
-            if 0 <= found.hash_min <= found.hash_max < SLOTS:
-                return slot_of(self.bucket(found.hash_min), self.bucket(found.hash_max))
-            if found.messages >= 0:
+            metadata = entry.read(buffer, start, end)
+            if 0 <= metadata.hash_min <= metadata.hash_max < SLOTS:
+                return slot_of(self.bucket(metadata.hash_min), self.bucket(metadata.hash_max))
+            if metadata.messages >= 0:
                 return every  # a batch without a stamp: any key may be in it
-            key = key_of(found)
+            key = key_of(metadata)
         except Corrupt:
             return every
         return self.slot(murmur3(entry.NO_KEY if key is None else key))

@@ -107,8 +107,8 @@ class _Last:
 
 def choose(consumers: Sequence[Candidate], topic: str, partition: int, consistent: bool) -> int | None:
     """The index in `consumers` of the active one; None without consumers."""
-    found = _all(consumers, topic, partition).active(consistent=consistent)
-    return None if found is None else consumers.index(found)
+    active = _all(consumers, topic, partition).active(consistent=consistent)
+    return None if active is None else consumers.index(active)
 
 
 def ordered(consumers: Sequence[Candidate]) -> list[int]:
@@ -117,10 +117,10 @@ def ordered(consumers: Sequence[Candidate]) -> list[int]:
 
 
 def _all(consumers: Sequence[Candidate], topic: str, partition: int) -> Candidates:
-    found = Candidates(topic, partition)
+    candidates = Candidates(topic, partition)
     for consumer in consumers:
-        found.add(consumer)
-    return found
+        candidates.add(consumer)
+    return candidates
 
 
 def _rank(consumer: Candidate) -> _Rank:

@@ -37,18 +37,18 @@ SLOT_BITS = 17  # slots of keys are 0 to 65536
 
 
 class KeySharedDispatcher:
-    def __init__(self, subscription: Subscription, asked: KeyShared | None) -> None:
+    def __init__(self, subscription: Subscription, key_shared: KeyShared | None) -> None:
         self.subscription = subscription
         self.topic = subscription.topic
         self.cursor = subscription.cursor
         self.consumers: list[Consumer] = []
-        self.sticky = asked is not None and asked.sticky
-        self.out_of_order = asked is not None and asked.out_of_order and not asked.buckets
+        self.sticky = key_shared is not None and key_shared.sticky
+        self.out_of_order = key_shared is not None and key_shared.out_of_order and not key_shared.buckets
         settings = self.topic.settings
         self.selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] | EntryBuckets[Consumer]
         self.guard: KeyOrder[Consumer] | BucketOrder[Consumer] = KeyOrder()
-        if asked is not None and asked.buckets:
-            self.selector = EntryBuckets(asked.ranges)
+        if key_shared is not None and key_shared.buckets:
+            self.selector = EntryBuckets(key_shared.ranges)
             self.guard = BucketOrder()
         elif self.sticky:
             self.selector = Sticky()
@@ -66,10 +66,10 @@ class KeySharedDispatcher:
         self._left = False  # of what waits, more could go than one turn takes
 
     def join(self, consumer: Consumer) -> None:
-        asked = consumer.key_shared
-        sticky = asked is not None and asked.sticky
-        buckets = asked is not None and asked.buckets
-        free = asked is not None and asked.out_of_order and not buckets
+        key_shared = consumer.key_shared
+        sticky = key_shared is not None and key_shared.sticky
+        buckets = key_shared is not None and key_shared.buckets
+        free = key_shared is not None and key_shared.out_of_order and not buckets
         if sticky != self.sticky or free != self.out_of_order or buckets != isinstance(self.selector, EntryBuckets):
             raise ConsumerBusy(
                 f"subscription {self.subscription.name} has Key_Shared consumers of another mode: "
@@ -77,11 +77,11 @@ class KeySharedDispatcher:
                 topic=str(self.topic.name),
             )
         if isinstance(self.selector, EntryBuckets):
-            assert asked is not None
-            self.selector.add(consumer, consumer.name, consumer.id, asked.ranges)
+            assert key_shared is not None
+            self.selector.add(consumer, consumer.name, consumer.id, key_shared.ranges)
         elif isinstance(self.selector, Sticky):
-            assert asked is not None
-            self.selector.add(consumer, asked.ranges)
+            assert key_shared is not None
+            self.selector.add(consumer, key_shared.ranges)
         else:
             self.selector.add(consumer, consumer.name)
         self.consumers.append(consumer)
@@ -139,15 +139,15 @@ class KeySharedDispatcher:
         self.pump()
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
-        given: list[Position] = []
+        removed: list[Position] = []
         for position in consumer.pending.positions() if positions is None else positions:
             held = consumer.pending.remove(position)
             if held is not None:
-                given.append(position)
+                removed.append(position)
                 self.guard.waits(held[1], position)
                 self._settle(self._places(held[1]))
-        if given:
-            self.cursor.redelivered(given)
+        if removed:
+            self.cursor.redelivered(removed)
             self.pump()
 
     def rewind(self) -> None:

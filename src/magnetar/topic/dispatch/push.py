@@ -71,7 +71,7 @@ def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition
 
 def chunk_of(run: Run, index: int) -> Chunk | None:
     try:
-        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
+        chunk = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
     except Corrupt:
         return None  # a client's broken metadata is for its reader to refuse
-    return None if found is None else Chunk(found[0], found[1] == found[2] - 1)
+    return None if chunk is None else Chunk(chunk[0], chunk[1] == chunk[2] - 1)

@@ -62,10 +62,10 @@ class RedeliveryQueue:
     def peek(self) -> Position | None:
         return self._items[self._head] if self else None
 
-    def pop_first(self, n: int, wanted: Callable[[Position], bool] | None = None) -> list[Position]:
-        """Take the first `n`; with `wanted`, the first `n` for which it says yes, leaving the others."""
-        if wanted is not None:
-            return self._pop_wanted(n, wanted)
+    def pop_first(self, n: int, accept: Callable[[Position], bool] | None = None) -> list[Position]:
+        """Take the first `n`; with `accept`, the first `n` for which it says yes, leaving the others."""
+        if accept is not None:
+            return self._pop_wanted(n, accept)
         stop = min(self._head + n, len(self._items))
         taken = self._items[self._head : stop]
         self._move_head(stop)
@@ -93,14 +93,14 @@ class RedeliveryQueue:
         self._items = []
         self._head = 0
 
-    def _pop_wanted(self, n: int, wanted: Callable[[Position], bool]) -> list[Position]:
+    def _pop_wanted(self, n: int, accept: Callable[[Position], bool]) -> list[Position]:
         taken: list[Position] = []
         left: list[Position] = []
         items = self._items
         at = self._head
         while at < len(items) and len(taken) < n:
             position = items[at]
-            (taken if wanted(position) else left).append(position)
+            (taken if accept(position) else left).append(position)
             at += 1
         if taken:
             self._items = left + items[at:]

@@ -86,11 +86,11 @@ class SharedDispatcher:
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
         if positions is None:
-            given = [position for position, _, _ in consumer.pending.remove_all()]
+            removed = [position for position, _, _ in consumer.pending.remove_all()]
         else:
-            given = [position for position in positions if consumer.pending.remove(position) is not None]
-        self.cursor.redelivered(given)  # asked for: what a consumer leaves behind does not count, as in Pulsar
-        self._give_back(given)
+            removed = [position for position in positions if consumer.pending.remove(position) is not None]
+        self.cursor.redelivered(removed)  # asked for: what a consumer leaves behind does not count, as in Pulsar
+        self._give_back(removed)
         self.pump()
 
     def rewind(self) -> None:

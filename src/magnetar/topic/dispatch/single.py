@@ -104,9 +104,9 @@ class SingleActive:
             self.active = None
             return
         topic = self.topic
-        found = self._candidates.active(consistent=topic.settings.failover_consistent_hashing)
-        assert found is not None
-        chosen = self._by_order[found.joined]
+        active = self._candidates.active(consistent=topic.settings.failover_consistent_hashing)
+        assert active is not None
+        chosen = self._by_order[active.joined]
         previous = self.active
         if chosen is previous:
             return

@@ -33,11 +33,11 @@ class Admitted:
     early: bool
 
 
-async def _anyone(asked: Subscribe) -> Admitted | None:
+async def _anyone(request: Subscribe) -> Admitted | None:
     return None
 
 
-async def _as_it_is(subscription: Any, asked: Subscribe) -> None:
+async def _as_it_is(subscription: Any, request: Subscribe) -> None:
     return None
 
 

@@ -136,10 +136,10 @@ def _spread_hashes(run: Run, hashes: list[int | None], sequence_ids: list[int], 
 
 def _spread_hash(run: Run, index: int, sequence: int, spread: Spread) -> int | None:
     try:
-        found = entry.read(run.body, run.offsets[index], run.offsets[index + 1])
+        metadata = entry.read(run.body, run.offsets[index], run.offsets[index + 1])
     except Corrupt:
         return None
-    if found.messages >= 0 or found.key is not None or found.ordering_key is not None:
+    if metadata.messages >= 0 or metadata.key is not None or metadata.ordering_key is not None:
         return None  # a batch, or a key of another segment
     return spread.hash_of(sequence)
 
@@ -158,10 +158,10 @@ def _last_chunks(run: Run, chunks: list[bool]) -> list[bool]:
 
 def _is_last_chunk(run: Run, index: int) -> bool:
     try:
-        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
+        chunk = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
     except Corrupt:
         return True
-    return found is None or found[1] == found[2] - 1
+    return chunk is None or chunk[1] == chunk[2] - 1
 
 
 def _publish_parts(

@@ -83,8 +83,8 @@ class EarlyAcks:
             subscription.ack(None, list(self._each.items()))
 
 
-def _common(one: list[int], other: list[int]) -> list[int]:
+def _common(first: list[int], second: list[int]) -> list[int]:
     """What neither acknowledges."""
-    if len(one) != len(other):
-        return one if len(one) < len(other) else other
-    return [left & right for left, right in zip(one, other, strict=True)]
+    if len(first) != len(second):
+        return first if len(first) < len(second) else second
+    return [left & right for left, right in zip(first, second, strict=True)]

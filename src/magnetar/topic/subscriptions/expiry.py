@@ -21,17 +21,19 @@ log = get("expiry")
 async def expire(topic: Topic) -> None:
     """One check of all subscriptions. Nothing is done while the clock is not trusted."""
     managed, ttl_s = topic.managed, topic.settings.message_ttl_s
-    behind = [one for one in topic.subscriptions if one.durable and one.backlog and one.seeking is None]
+    behind = [cursor for cursor in topic.subscriptions if cursor.durable and cursor.backlog and cursor.seeking is None]
     if not ttl_s or not behind or not managed.clock.trusted:
         return
     before_ms = managed.clock.now_ms() - ttl_s * 1000
-    oldest = await managed.read(min(one.start() for one in behind), 1, 1)
+    oldest = await managed.read(min(cursor.start() for cursor in behind), 1, 1)
     if oldest is None or managed.config.publish_time_of(oldest.entry(0)) >= before_ms:
         return
     last_expired = managed.before(await managed.find(before_ms))
-    for one in behind:
-        backlog = one.backlog
-        if one.cursor.mark < last_expired and one.seeking is None:
-            await one.clear_to(last_expired)
-            log.info("messages_expired", topic=str(topic.name), subscription=one.name, entries=backlog - one.backlog)
-            topic.runtime.mark("messages.expired", topic=str(topic.name), subscription=one.name)
+    for cursor in behind:
+        backlog = cursor.backlog
+        if cursor.cursor.mark < last_expired and cursor.seeking is None:
+            await cursor.clear_to(last_expired)
+            log.info(
+                "messages_expired", topic=str(topic.name), subscription=cursor.name, entries=backlog - cursor.backlog
+            )
+            topic.runtime.mark("messages.expired", topic=str(topic.name), subscription=cursor.name)

@@ -34,8 +34,8 @@ class LagMeter:
     @property
     def fresh(self) -> bool:
         """Whether `known` still holds."""
-        one = self._subscription
-        return self._changes == one.cursor.changes and self._last == one.topic.readable
+        subscription = self._subscription
+        return self._changes == subscription.cursor.changes and self._last == subscription.topic.readable
 
     async def measure(self) -> Lag:
         """NoSuchLedger: the topic is being closed, or its ledgers change faster than they can be read."""
@@ -45,12 +45,12 @@ class LagMeter:
             cursor, topic = self._subscription.cursor, self._subscription.topic
             changes, last, floor = cursor.changes, topic.readable, topic.managed.chain.floor
             try:
-                found = await self._measure()
+                lag = await self._measure()
             except NoSuchLedger:
                 if topic.closed or topic.managed.chain.floor == floor or attempt + 1 == LAG_TRIES_MAX:
                     raise
                 continue  # trimmed while it was counted
-            self.known, self._changes, self._last = found, changes, last
+            self.known, self._changes, self._last = lag, changes, last
             break
         return self.known
 

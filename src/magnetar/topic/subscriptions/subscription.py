@@ -117,9 +117,9 @@ class Subscription:
                     "Exclusive consumer is already connected", subscription=self.name, holder=holder.name
                 )
         if kind != self.type or (kind == KEY_SHARED and not self.consumers):
-            made = self._dispatcher(kind, consumer)
+            dispatcher = self._dispatcher(kind, consumer)
             self.dispatcher.close()
-            self.dispatcher, self.type = made, kind
+            self.dispatcher, self.type = dispatcher, kind
         consumer.subscription = self
         self.kept_for_seek = False
         try:
@@ -317,7 +317,7 @@ class Subscription:
             return  # notified after the flush
         for consumer in self.consumers:
             # The stock C++ client drops its connection at this command (SC-A3).
-            told = consumer.reached_end or consumer.outlet.client_version.startswith("Pulsar-CPP")
-            if not told and consumer.outlet.protocol_version >= 9:
+            informed = consumer.reached_end or consumer.outlet.client_version.startswith("Pulsar-CPP")
+            if not informed and consumer.outlet.protocol_version >= 9:
                 consumer.reached_end = True
                 consumer.outlet.write(commands.reached_end_of_topic(consumer.id))

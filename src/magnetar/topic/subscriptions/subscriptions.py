@@ -98,46 +98,48 @@ class Subscriptions:
 
     # Consumers come and go
 
-    async def attach(self, asked: Subscribe, outlet: ClientChannel) -> Consumer:
+    async def attach(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
         """Attach a consumer, making its subscription if that is new."""
         topic = self._topic
-        if TYPE_NAMES[asked.kind] not in topic.settings.subscription_types:
-            raise Refused(f"{TYPE_NAMES[asked.kind]} subscriptions are not enabled (subscriptionTypesEnabled)")
-        consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
+        if TYPE_NAMES[request.kind] not in topic.settings.subscription_types:
+            raise Refused(f"{TYPE_NAMES[request.kind]} subscriptions are not enabled (subscriptionTypesEnabled)")
+        consumer = Consumer(
+            request.consumer_id, request.consumer_name, outlet, priority=request.priority, order=self._orders
+        )
         self._orders += 1
-        consumer.key_shared = asked.key_shared
-        consumer.metadata = asked.metadata
-        consumer.epoch = asked.epoch
+        consumer.key_shared = request.key_shared
+        consumer.metadata = request.metadata
+        consumer.epoch = request.epoch
         consumer.connected_ms = topic.runtime.wall()
-        if asked.kind in (SHARED, KEY_SHARED):
+        if request.kind in (SHARED, KEY_SHARED):
             consumer.unacked_max = topic.settings.unacked_per_consumer_max
-        seen, admitted = await self._admitted(asked)
+        seen, admitted = await self._admitted(request)
         while True:
             # Looked up after every wait: with its last dead consumer a reader's subscription is deleted too.
-            subscription = await self._find_or_make(asked)
+            subscription = await self._find_or_make(request)
             if subscription.seeking is not None:
                 await subscription.seeking.wait()
                 continue
-            await topic.admission.attach(subscription, asked)
+            await topic.admission.attach(subscription, request)
             if topic.closing:
                 raise Closed("the topic is being unloaded: look it up again")
             if subscription.admissions != seen:
-                seen, admitted = await self._admitted(asked)
+                seen, admitted = await self._admitted(request)
                 continue
             try:
                 self._check_room(subscription)
-                subscription.attach(consumer, asked.kind)
+                subscription.attach(consumer, request.kind)
                 subscription.begin(admitted)
                 return consumer
             except ConsumerBusy:
                 if not await self._evict_dead(subscription):
                     raise
 
-    async def _admitted(self, asked: Subscribe) -> tuple[int, Admitted | None]:
+    async def _admitted(self, request: Subscribe) -> tuple[int, Admitted | None]:
         """What `Admission.consume` says, and which admission of the subscription that was."""
-        found = self.by_name.get(asked.subscription)
-        seen = 0 if found is None else found.admissions
-        return seen, await self._topic.admission.consume(asked) if asked.durable else None
+        subscription = self.by_name.get(request.subscription)
+        seen = 0 if subscription is None else subscription.admissions
+        return seen, await self._topic.admission.consume(request) if request.durable else None
 
     def remove(self, consumers: Collection[Consumer]) -> None:
         """Their connection is gone, or their client closed them. Those of one subscription leave it in one step."""
@@ -198,37 +200,37 @@ class Subscriptions:
         """Ask those in the way whether they are still there; detach the dead. Whether there is room now. Consumers of
         one connection live and die together: it is asked once.
         """
-        asked = list(subscription.consumers)
-        outlets = list({id(consumer.outlet): consumer.outlet for consumer in asked}.values())
+        consumers = list(subscription.consumers)
+        outlets = list({id(consumer.outlet): consumer.outlet for consumer in consumers}.values())
         alive = await asyncio.gather(*(outlet.alive() for outlet in outlets))
         dead = {id(outlet) for outlet, answered in zip(outlets, alive, strict=True) if not answered}
-        self.remove([consumer for consumer in asked if id(consumer.outlet) in dead])
+        self.remove([consumer for consumer in consumers if id(consumer.outlet) in dead])
         there = set(subscription.consumers)
-        return any(consumer not in there for consumer in asked)
+        return any(consumer not in there for consumer in consumers)
 
     # Subscriptions come and go
 
-    async def _find_or_make(self, asked: Subscribe) -> Subscription:
-        name = asked.subscription
+    async def _find_or_make(self, request: Subscribe) -> Subscription:
+        name = request.subscription
         await self._settled(name)
-        found = self.by_name.get(name)
-        if found is None:
+        subscription = self.by_name.get(name)
+        if subscription is None:
             opening = self._opening.get(name)
             if opening is None:
-                self._admit(asked)
-                opening = self._open(name, asked)
-            found = await self._topic.managed.wait(opening)
-        return self._found(found, asked)
+                self._admit(request)
+                opening = self._open(name, request)
+            subscription = await self._topic.managed.wait(opening)
+        return self._found(subscription, request)
 
     async def _settled(self, name: str) -> None:
         """Until no subscription of this name is being deleted or looked for."""
         while (settling := self._settling.get(name)) is not None:
             await asyncio.wait([settling])
 
-    def _admit(self, asked: Subscribe) -> None:
-        name = asked.subscription
+    def _admit(self, request: Subscribe) -> None:
+        name = request.subscription
         self._check_count()
-        if asked.durable:
+        if request.durable:
             self._topic.admission.durable_cursor(name)
             if not self._topic.settings.auto_subscription:
                 raise SubscriptionNotFound(
@@ -245,41 +247,42 @@ class Subscriptions:
                 http_status=412,
             )
 
-    def _found(self, found: Subscription, asked: Subscribe) -> Subscription:
-        if not found.durable and asked.durable:
-            raise Refused(f"{found.name} is a reader's cursor: choose another name for the subscription")
-        if found.durable and not asked.durable:
+    def _found(self, subscription: Subscription, request: Subscribe) -> Subscription:
+        if not subscription.durable and request.durable:
+            raise Refused(f"{subscription.name} is a reader's cursor: choose another name for the subscription")
+        if subscription.durable and not request.durable:
             raise Refused(
-                f"{found.name} is a durable subscription, and a reader would move its cursor: choose another name"
+                f"{subscription.name} is a durable subscription, and a reader would move its cursor: "
+                "choose another name"
             )
-        return found
+        return subscription
 
-    def _open(self, name: str, asked: Subscribe, mark: Position | None = None) -> asyncio.Task[Subscription]:
+    def _open(self, name: str, request: Subscribe, mark: Position | None = None) -> asyncio.Task[Subscription]:
         """Runs as work of the topic: other requests may wait for it too if the first requester leaves."""
-        made = self._topic.managed.start(self._make(name, asked, mark))
-        self._opening[name] = made
-        return made
+        task = self._topic.managed.start(self._make(name, request, mark))
+        self._opening[name] = task
+        return task
 
-    async def _make(self, name: str, asked: Subscribe, mark: Position | None) -> Subscription:
+    async def _make(self, name: str, request: Subscribe, mark: Position | None) -> Subscription:
         try:
-            initial = await self._initial(asked) if mark is None else mark
-            if asked.durable:
+            initial = await self._initial(request) if mark is None else mark
+            if request.durable:
                 self._half_made.add(name)
             cursor = await Cursor.open(
-                self._topic.managed, name, durable=asked.durable, initial=initial, properties=asked.properties
+                self._topic.managed, name, durable=request.durable, initial=initial, properties=request.properties
             )
             return self._adopt(name, cursor)
         finally:
             del self._opening[name]
 
-    async def _initial(self, asked: Subscribe) -> Position:
+    async def _initial(self, request: Subscribe) -> Position:
         """The mark-delete position a new cursor starts from."""
         managed = self._topic.managed
-        if not asked.durable and asked.rollback_s:
-            return managed.before(await managed.find(self._topic.runtime.wall() - asked.rollback_s * 1000))
-        if not asked.durable and asked.start is not None:
-            return self._reader_start(asked.start)
-        return managed.before(managed.first) if asked.earliest else managed.last
+        if not request.durable and request.rollback_s:
+            return managed.before(await managed.find(self._topic.runtime.wall() - request.rollback_s * 1000))
+        if not request.durable and request.start is not None:
+            return self._reader_start(request.start)
+        return managed.before(managed.first) if request.earliest else managed.last
 
     def _reader_start(self, start: Position) -> Position:
         """Readers start AT the entry they name; behind the end means latest."""
@@ -309,8 +312,8 @@ class Subscriptions:
         if not admitted:
             self._check_count()
             self._topic.admission.durable_cursor(name)
-        asked = Subscribe(name, SHARED, 0, "", properties=dict(properties or {}))
-        return await self._topic.managed.wait(self._open(name, asked, position))
+        request = Subscribe(name, SHARED, 0, "", properties=dict(properties or {}))
+        return await self._topic.managed.wait(self._open(name, request, position))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """By a consumer, who must be the only one unless it insists."""

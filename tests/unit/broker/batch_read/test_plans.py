@@ -12,7 +12,7 @@ from magnetar.broker.peers.rpc import PeerRequest
 from magnetar.cluster.peers import Answer, Measure, MeasuredAll, Request
 from magnetar.layout.readable_range import DONE, START, CutColumns, CutPoint, ReadableRange, ReadPosition
 from magnetar.scalable.machines.read_plan import MeasureRequest
-from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, Asked
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, RangeRequest
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer
 
 A, B, C = (SegmentId(id) for id in range(3))
@@ -130,7 +130,11 @@ async def test_a_segment_that_was_sealed_behind_the_layout_is_not_told_as_sealed
 
 
 def test_questions_and_answers_survive_the_way_between_brokers() -> None:
-    questions = (Asked(ReadPosition(1, 2, 3), DONE, 4, 5, 6, True, True), Asked(FROM_LATEST), Asked(12345))
+    questions = (
+        RangeRequest(ReadPosition(1, 2, 3), DONE, 4, 5, 6, True, True),
+        RangeRequest(FROM_LATEST),
+        RangeRequest(12345),
+    )
     call = PeerRequest("x", Measure(op="plan", topics=("a", "b", "c"), asked=questions))
     assert msgspec.json.decode(msgspec.json.encode(call), type=PeerRequest) == call
     marks = CutColumns.of([CutPoint(ReadPosition(1, 3), 4, 5, 6)])
