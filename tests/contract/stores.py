@@ -4,8 +4,11 @@ ENGINES."""
 from __future__ import annotations
 
 import asyncio
+import atexit
+import itertools
 import random
 import shutil
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,11 +17,17 @@ from typing import Protocol
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.memory.records import SharedMetadata
 from magnetar.metadata.memory.store import MemoryMetadataStore
-from magnetar.metadata.store import Event, MetadataStore
+from magnetar.metadata.store import Event, MetadataStore, Session
+from magnetar.metadata.zookeeper import messages
+from magnetar.metadata.zookeeper.address import Server
+from magnetar.metadata.zookeeper.client import ZooKeeperConfig
+from magnetar.metadata.zookeeper.store import ZooKeeperStore
+from magnetar.runtime.runtime import Runtime
 from magnetar.runtime.system_runtime import RealRuntime
 from simulation.stores.metadata import MemoryStore, StoreContent, Versions
 from simulation.stores.metadata_faults import FaultRates
 from tests.contract import virtual
+from tests.servers.zookeeper import ZooKeeper as ServerProcess
 
 SEED = 5
 WATCH_S = 0.1
@@ -95,6 +104,78 @@ class Embedded:
         return store
 
 
+class StealableStore(ZooKeeperStore):
+    """Its session can be taken away."""
+
+    def __init__(self, config: ZooKeeperConfig, runtime: Runtime, *, root: str = "") -> None:
+        super().__init__(config, runtime, root=root)
+        self.seen: dict[int, bytes] = {}  # sessions and their passwords
+        self.config = config
+
+    def note_session(self) -> None:
+        self.seen[self.client.machine.session] = self.client.machine.password
+
+    async def expire_session(self, server_side: bool) -> None:
+        self.note_session()
+        established = asyncio.Event()
+        stop = self.on_session(lambda said: established.set() if said is Session.REESTABLISHED else None)
+        if server_side:
+            await end_session(self.config.servers[0], *next(reversed(self.seen.items())))
+        else:
+            self.client.give_up()
+        await established.wait()
+        stop()
+        self.note_session()
+
+
+async def end_session(server: Server, session: int, password: bytes) -> None:
+    """As a second client of the same session, which closes it. The server answers when its ephemerals are gone."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    writer.write(messages.connect(last_zxid=0, timeout_ms=4000, session=session, password=password))
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    if messages.connect_response(await reader.readexactly(size)).session:
+        writer.write(messages.request(1, messages.Operation.CLOSE))
+        await reader.read()
+    writer.close()
+
+
+class ZooKeeper:
+    """A real server, which all tests of the process share; each test has a root of its own."""
+
+    server: ServerProcess | None = None
+    roots = itertools.count(1)
+
+    def __init__(self, directory: Path, runtime: RealRuntime) -> None:
+        self.runtime = runtime
+        self.root = f"/t{next(self.roots)}"
+        self.opened: list[StealableStore] = []
+
+    @classmethod
+    def started(cls) -> ServerProcess:
+        if cls.server is None:
+            folder = tempfile.TemporaryDirectory(prefix="zookeeper-")
+            cls.server = ServerProcess(Path(folder.name)).start()
+            atexit.register(folder.cleanup)
+            atexit.register(cls.server.kill)
+        return cls.server
+
+    async def open(self) -> StealableStore:
+        server = Server("127.0.0.1", self.started().port)
+        store = StealableStore(ZooKeeperConfig((server,), session_s=10.0), self.runtime, root=self.root)
+        await store.client.open()
+        store.note_session()
+        self.opened.append(store)
+        return store
+
+    async def crash(self, store: Expiring) -> StealableStore:
+        """The server is made to end the sessions that the process had, which else takes their time."""
+        assert isinstance(store, StealableStore)
+        await store.client.abandon()
+        for session, password in store.seen.items():
+            await end_session(store.config.servers[0], session, password)
+        return await self.open()
+
+
 class Shared:
     """The store of several brokers in one process."""
 
@@ -123,9 +204,10 @@ ENGINES: dict[str, type[Engine]] = {
     "nasty": Nasty,
     "embedded": Embedded,
     "shared": Shared,
+    "zookeeper": ZooKeeper,
 }
 # These report every event, before the writer's call returns: more than the contract asks.
-EXACT = ["memory", "counted", "embedded", "shared"]
+EXACT = ["memory", "counted", "embedded", "shared", "zookeeper"]
 
 Body = Callable[[Engine, Expiring], Awaitable[None]]
 On = Callable[[Body], None]

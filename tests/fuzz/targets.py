@@ -15,7 +15,7 @@ from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange, M
 from magnetar.wire import codec, entry, frames, ids, message, metadata, send_reader
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import checkpoint
-from tests.fuzz import journal, reference, snapshots
+from tests.fuzz import journal, reference, snapshots, zookeeper
 from tests.golden import load, sent_frames
 
 FRAME_BYTES_MAX = 1 << 20
@@ -210,6 +210,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "snapshot_files": snapshots.snapshot_files,
     "acknowledgements": snapshots.acknowledgements,
     "records": snapshots.records,
+    "zookeeper": zookeeper.zookeeper,
 }
 
 
@@ -273,4 +274,5 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "snapshot_files": snapshots.snapshot_seeds,
     "acknowledgements": snapshots.acknowledgement_seeds,
     "records": snapshots.record_seeds,
+    "zookeeper": zookeeper.seeds,
 }

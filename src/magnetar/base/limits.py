@@ -43,6 +43,21 @@ METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = (
 ELECTION_RETRY_S = 5.0  # as Pulsar: a failed election is tried again after this long
 LEADER_WAIT_S = 30.0  # reading the leader while an election is open waits at most this long
 
+# ZooKeeper
+ZOOKEEPER_FRAME_BYTES_MAX = 64 * 1024 * 1024  # of one answer: a million names in one node are 38 MB
+ZOOKEEPER_REQUEST_BYTES_MAX = 1_048_000  # the server drops the connection at 1,048,575 and says nothing
+ZOOKEEPER_PENDING_BYTES_MAX = 64 * 1024 * 1024  # requests without an answer: more is refused as Busy
+ZOOKEEPER_SERVERS_MAX = 32  # in one URL: ensembles have 3 to 7, and observers
+ZOOKEEPER_CONNECT_S_MIN = 1.0  # for a socket and an accepted session, where the session's time gives less
+ZOOKEEPER_REDIAL_S_MIN, ZOOKEEPER_REDIAL_S_MAX = 0.1, 1.0  # between two rounds through all servers
+ZOOKEEPER_OPEN_S = 30.0  # the first session: longer than an ensemble needs to elect a leader
+ZOOKEEPER_CLOSE_S = 2.0  # for the answer to the end of a session: without it the session ends by its time
+ZOOKEEPER_SESSION_S = 10.0  # asked by default: topics of a dead broker are back after it
+ZOOKEEPER_RECORDS_AT_ONCE_MAX = 64  # records that a scan reads together: each has up to 1 MB
+ZOOKEEPER_DELETIONS_AT_ONCE_MAX = 128  # leaves of a tree that are deleted together
+ZOOKEEPER_TREES_AT_ONCE_MAX = 16  # nodes with children below one node that are emptied together
+ZOOKEEPER_PUT_TRIES_MAX = 10  # rounds of a put that meets a node appearing or disappearing under it
+
 # Deciders of a topic
 FAILOVER_NAMES_CACHED_MAX = 1_024  # names whose points are kept: a pattern consumer brings one name to every topic
 STICKY_RANGES_MAX = 65_536  # Key_Shared ranges of one subscription: one for each slot, more can only be nonsense
