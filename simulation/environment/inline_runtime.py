@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from magnetar.base.errors import Closed
 from magnetar.runtime.files import Files
 from magnetar.runtime.runtime import Owner
+from magnetar.runtime.turns import Turns
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ EPOCH_MS = 1_750_000_000_000  # where this runtime's wall clock starts: any fixe
 class InlineRuntime:
     def __init__(self, files: Files, seed: int = 0) -> None:
         self.files = files
+        self.turns = Turns()
         self.marked: list[tuple[str, dict[str, object]]] = []
         self._seed = seed
         self._rngs: dict[str, random.Random] = {}

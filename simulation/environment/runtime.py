@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from magnetar.base.errors import Closed
 from magnetar.runtime.files import Files
 from magnetar.runtime.runtime import Owner
+from magnetar.runtime.turns import Turns
 from simulation.environment.disk import PowerLoss
 from simulation.environment.incarnation import Incarnation
 from simulation.environment.inline_runtime import EPOCH_MS
@@ -37,6 +38,7 @@ class SimulatedRuntime:
         self.host = host
         self.incarnation = incarnation
         self.files: Files = host.files
+        self.turns = Turns()
         self._loop = host.loop
         self._rngs: dict[str, random.Random] = {}
         self._lanes: dict[str, SimulatedThread] = {}

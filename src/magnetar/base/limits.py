@@ -14,6 +14,7 @@ BATCH_MESSAGES_MAX = 1_000_000  # in one entry: stock clients send 1,000, and an
 BATCH_MESSAGE_BYTES_MIN = 6  # of one message in a batch: the size of its metadata, and the size of its payload in that
 RECEIPT_LEADS_CACHED_MAX = 10_000  # pairs of producer and ledger whose part of a receipt is remembered: about 3 MiB
 KEEPALIVE_S = 30.0  # PING when nothing was heard for this long; closed at the next tick without an answer
+KEEPALIVE_TURN_CONNECTIONS_MAX = 200  # that get a PING in one turn of the loop: each may be a call of the system
 
 # Journal
 JOURNAL_SEGMENT_BYTES = (
@@ -137,7 +138,7 @@ CONNECTION_READ_BYTES = 256 * 1024  # of one read of a socket: what uvloop asks 
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
 CONNECTION_TURN_COMMANDS_MAX = 64  # beside sends, taken in one turn of the loop: part of a millisecond, then others
 LARGE_COMMAND_BYTES_MIN = 16 * 1024  # a larger ACK or REDELIVER is taken in pieces; stock clients name 1,000 ids
-COMMAND_PIECE_IDS_MAX = 2_000  # message ids of a large command that one turn of the loop takes: some milliseconds
+COMMAND_PIECE_IDS_MAX = 1_000  # message ids of a large command that one turn of the loop takes: some milliseconds
 COMMAND_BYTES_MAX = 64 * 1024  # of all commands but sends, ACK, REDELIVER and these: names, properties, a pattern
 LISTING_COMMAND_BYTES_MAX = 1024 * 1024  # of those with a schema, stages or places: a schema is the largest
 PARTIAL_FRAMES_BYTES_MAX = 256 * 1024 * 1024  # of large frames of all connections that are not whole yet
@@ -175,15 +176,30 @@ CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends ar
 SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more in a row cannot be a coincidence
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
 
+# Turns of the event loop: estimated microseconds of processor time, whatever the machine. The aim is 20 ms a turn.
+TURN_COST_MAX = 4_000  # shared by everything that waits for a turn; as much again may come before it, without waiting
+TURN_WORK_COST = 10  # of one piece of work that finds nothing to do
+QUICK_COMMAND_COST = 5  # of one PING, FLOW or ACK, and of every other command before it is decoded
+COMMAND_COST = 40  # of one other command: decoded, handled, answered
+SEND_COST = 2  # of one message that a client sends
+ANSWER_COST = 1  # of one stored entry: indexed, answered to its producer
+PUSH_COST = 1  # of one entry that is sent to a consumer in order
+SHARED_PUSH_COST = 3  # of one entry of a Shared subscription: a consumer is chosen, and it is remembered until its ack
+KEYED_PUSH_COST = 8  # of one entry of a Key_Shared subscription: its key is read too
+COMMAND_PIECE_COST = 4_000  # of one piece of a large command
+
 # Dispatch
 DISPATCH_TURN_RUNS_MAX = 16  # runs a dispatcher pushes before others get the loop
 BACKLOG_READ_BYTES_MAX = (
     1024 * 1024
 )  # one block of a backlog: large enough for hundreds of entries, small enough to hold per reader
 BACKLOG_READ_ENTRIES_MAX = 1_000
+NON_PERSISTENT_WAITING_BYTES_MAX = 4 * 1024 * 1024  # of one topic, while it delivers to many subscriptions; then drops
 REPLAY_TURN_ENTRIES_MAX = 200  # entries handed out again in one turn
+GIVEN_BACK_ENTRIES_MAX = 1_000  # of a consumer that left, taken over by the others in one turn: some milliseconds
+DISPATCH_RUN_ENTRIES_MAX = 500  # new entries that a Shared or Key_Shared dispatcher takes before it looks at its turn
 KEYED_LOOKAHEAD_ENTRIES_MAX = 5_000  # entries that may wait for their key's consumer while other keys flow past them
-DELAYED_DUE_MAX = 10_000  # delayed entries released at one ring of the alarm
+DELAYED_DUE_MAX = 1_000  # delayed entries released at one ring of the alarm: some milliseconds
 DELAY_ALARM_S_MAX = 60.0  # no timer runs longer: after a wall clock was set right nothing is later than this
 READ_RETRY_S = 5.0  # a failed read of the backlog is tried again after this
 READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its cursor for this long

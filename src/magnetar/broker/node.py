@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from magnetar.base.errors import Conflict, MagnetarError, NotAuthorized, StorageFull, Throttled, Unavailable, Unknown
-from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
+from magnetar.base.limits import (
+    FRAME_PADDING_BYTES,
+    KEEPALIVE_TURN_CONNECTIONS_MAX,
+    MAINTENANCE_S,
+    ORPHAN_SUSPECT_S,
+    ORPHAN_SWEEP_S,
+)
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection.attach_rate import Pace
 from magnetar.broker.connection.connection import Connection
@@ -307,8 +313,10 @@ class Node:
     async def _keep_alive(self) -> None:
         while True:
             await asyncio.sleep(self.settings.number("keepAliveIntervalSeconds"))
-            for connection in list(self.connections):
+            for number, connection in enumerate(list(self.connections), 1):
                 connection.tick()
+                if not number % KEEPALIVE_TURN_CONNECTIONS_MAX:
+                    await asyncio.sleep(0)
 
     async def _maintain(self) -> None:
         while True:

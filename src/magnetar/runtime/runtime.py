@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from magnetar.runtime.files import Files
+from magnetar.runtime.turns import Turns
 
 T = TypeVar("T")
 
@@ -62,6 +63,7 @@ class Owner:
 
 class Runtime(Protocol):
     files: Files
+    turns: Turns  # of the loop that everything of this broker runs on
 
     def wall(self) -> int:
         """Milliseconds since 1970: for timestamps that people and clients see, never for durations."""

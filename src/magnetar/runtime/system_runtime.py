@@ -21,6 +21,7 @@ from magnetar.runtime.disk import RealFiles
 from magnetar.runtime.files import Files
 from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.runtime import Owner
+from magnetar.runtime.turns import Turns
 from magnetar.runtime.worker_thread import SerialWorker
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class RealRuntime:
 
     def __init__(self, files: Files | None = None) -> None:
         self.files: Files = RealFiles() if files is None else files
+        self.turns = Turns()
         self.marks: list[Marked] = []
         self._lanes: dict[str, SerialWorker] = {}
         self._rngs: dict[str, random.Random] = {}

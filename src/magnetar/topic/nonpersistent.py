@@ -8,11 +8,13 @@ acknowledge; a subscription lives as long as its consumers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Corrupt, MagnetarError, Refused
 from magnetar.base.ids import BEFORE_ALL, Position, Term
+from magnetar.base.limits import NON_PERSISTENT_WAITING_BYTES_MAX, SHARED_PUSH_COST
 from magnetar.base.names import TopicName
 from magnetar.ledger.run import Run
 from magnetar.runtime.runtime import Runtime
@@ -63,6 +65,8 @@ class NonPersistentTopic:
         self.dropped = 0
         self.idle_since = runtime.monotonic()
         self._orders = 0
+        self._undelivered: deque[tuple[Run, Iterator[LooseSubscription]]] = deque()  # and who is still to get it
+        self._undelivered_bytes = 0
 
     @property
     def closing(self) -> bool:
@@ -89,8 +93,32 @@ class NonPersistentTopic:
         self.messages_in += run.messages
         self.bytes_in += len(sends.body)
         self.entries_in += len(run)
-        for subscription in list(self.subscriptions.values()):
-            self.dropped += subscription.deliver(run)
+        self._deliver(run)
+
+    def _deliver(self, run: Run) -> None:
+        """To every subscription, in order. Many take several turns of the loop; messages that come meanwhile wait,
+        and are dropped beyond a bound, since nothing here is stored."""
+        subscriptions = list(self.subscriptions.values())
+        if self._undelivered_bytes + run.size > NON_PERSISTENT_WAITING_BYTES_MAX:
+            self.dropped += run.messages * len(subscriptions)
+            return
+        self._undelivered.append((run, iter(subscriptions)))
+        self._undelivered_bytes += run.size
+        if len(self._undelivered) == 1:
+            self._deliver_some()
+
+    def _deliver_some(self) -> None:
+        turns = self.runtime.turns
+        while self._undelivered:
+            run, subscriptions = self._undelivered[0]
+            for subscription in subscriptions:
+                self.dropped += subscription.deliver(run)
+                turns.left -= len(run) * SHARED_PUSH_COST
+                if turns.left <= 0:
+                    turns.later(self._deliver_some)
+                    return
+            self._undelivered.popleft()
+            self._undelivered_bytes -= run.size
 
     async def subscribe(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
         if self.closed:
@@ -175,6 +203,8 @@ class NonPersistentTopic:
                 consumer.outlet.write(commands.close_consumer(consumer.id))
             subscription.detach(list(subscription.consumers))
         self.subscriptions.clear()
+        self._undelivered.clear()
+        self._undelivered_bytes = 0
 
 
 class LooseSubscription:

@@ -21,6 +21,8 @@ from magnetar.base.errors import BadFrame, MagnetarError
 from magnetar.base.limits import (
     ALIVE_WAIT_S,
     COMMAND_BYTES_MAX,
+    COMMAND_COST,
+    COMMAND_PIECE_COST,
     CONNECTION_CLOSED_IDS_MAX,
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
@@ -30,6 +32,8 @@ from magnetar.base.limits import (
     HANDSHAKE_FRAME_BYTES_MAX,
     LARGE_COMMAND_BYTES_MIN,
     LISTING_COMMAND_BYTES_MAX,
+    QUICK_COMMAND_COST,
+    SEND_COST,
 )
 from magnetar.broker.connection.creation_rate import CreationRate
 from magnetar.broker.connection.producer_names import ProducerNames
@@ -38,7 +42,7 @@ from magnetar.broker.connection.recent_ids import RecentIds
 from magnetar.broker.connection.refused_requests import RefusedRequests
 from magnetar.broker.connection.round_trips import RoundTrips
 from magnetar.broker.handlers import COMMANDS, LISTING, large_commands, scalable, topic_list
-from magnetar.broker.handlers.consume import take_ack, take_flow
+from magnetar.broker.handlers.consume import REDELIVER, take_ack, take_flow, take_redeliver
 from magnetar.broker.handlers.list_answers import ListAnswers
 from magnetar.broker.handlers.produce import take_sends
 from magnetar.observe.log import get
@@ -59,6 +63,7 @@ log = get("connection")
 
 _BARE_PING_BYTES = 5  # type and an empty message: nothing in it could be wrong
 _Rest = tuple[bytes, list[frames.Frame], int, int]  # a read, its frames, where the last one ends, the next one
+_NOTHING: _Rest = (b"", [], 0, 0)
 
 
 class Connection(asyncio.Protocol):
@@ -67,6 +72,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, node: Node, generation: int) -> None:
         self.node = node
         self.generation = generation
+        self._turns = node.runtime.turns
         self.peer = "?"
         self.address = "?"
         self.opened_ms = 0
@@ -130,6 +136,9 @@ class Connection(asyncio.Protocol):
             self._answer_probes(True)
         if self._rest is not None:
             self._late.append(data)
+            return
+        if self._turns.left <= 0 and self.connected:
+            self._put_off(data)
             return
         try:
             self._read(data)
@@ -351,6 +360,7 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, data: bytes, complete: list[frames.Frame], consumed: int, index: int) -> None:
         count = len(complete)
+        turns = self._turns
         left = CONNECTION_TURN_COMMANDS_MAX
         while index < count and not self.closed:
             start, end, _ = complete[index]
@@ -359,18 +369,25 @@ class Connection(asyncio.Protocol):
             else:
                 kind = frames.command_type(data, start, end)
             if kind == frames.SEND and self.connected:
-                index = take_sends(self, data, complete, index)
+                first, index = index, take_sends(self, data, complete, index)
+                turns.left -= (index - first) * SEND_COST
+                if turns.left <= 0 and index < count:
+                    self._wait_for_turn((data, complete, consumed, index))
+                    return
                 continue
             if left <= 0:
                 self._wait_for_turn((data, complete, consumed, index))
                 return
             left -= 1 + ((end - start) >> 10)
+            turns.left -= QUICK_COMMAND_COST
             index += 1
             work: Iterator[None] | None = None
             if end - start > LARGE_COMMAND_BYTES_MIN and self.connected:
                 work = self._large(kind, data, start, end)
             elif kind == frames.ACK and self.connected:
                 work = take_ack(self, frames.read_ack(data, start, end))
+            elif kind == REDELIVER and self.connected:
+                work = take_redeliver(self, data, start, end)
             elif kind == frames.FLOW and self.connected:
                 take_flow(self, *frames.read_flow(data, start, end))
             elif kind == frames.PING and self.connected and end - start == _BARE_PING_BYTES:
@@ -417,6 +434,7 @@ class Connection(asyncio.Protocol):
         """Runs one step of a command that takes several turns; returns whether it was the last."""
         self._work = None
         for _ in work:
+            self._turns.left -= COMMAND_PIECE_COST
             self._work = work
             return False
         return True
@@ -425,7 +443,15 @@ class Connection(asyncio.Protocol):
         self._rest = rest
         if self._transport is not None:
             self._transport.pause_reading()
-        asyncio.get_running_loop().call_soon(self._next_turn)
+        self._turns.later(self._next_turn)
+
+    def _put_off(self, data: bytes) -> None:
+        """Other connections have used this turn of the loop: the read waits for the next one."""
+        self._rest = _NOTHING
+        self._late.append(data)
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._turns.soon(self._next_turn)
 
     def _next_turn(self) -> None:
         rest, self._rest = self._rest, None
@@ -434,7 +460,7 @@ class Connection(asyncio.Protocol):
         try:
             if self._work is not None and not self._worked(self._work):
                 self._rest = rest
-                asyncio.get_running_loop().call_soon(self._next_turn)
+                self._turns.later(self._next_turn)
                 return
             self._handle(*rest)
             while self._late and self._rest is None and not self.closed:
@@ -445,6 +471,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _command(self, data: bytes, start: int, end: int) -> None:
+        self._turns.left -= COMMAND_COST
         command = frames.decode_command(data, start, end)
         if command is None:
             self.node.unknown_command(self)

@@ -37,8 +37,8 @@ from magnetar.broker.segments.cursor_reset import seeks_of
 from magnetar.broker.segments.cursors import given, life
 from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
 from magnetar.topic.subscriptions.subscribe import Subscribe
-from magnetar.topic.subscriptions.subscription import Subscription
-from magnetar.wire import commands
+from magnetar.topic.subscriptions.subscription import KEY_SHARED, SHARED, Subscription
+from magnetar.wire import commands, frames
 from magnetar.wire.frames import AckParts
 from magnetar.wire.proto import pb
 
@@ -280,6 +280,37 @@ def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
     consumer_epoch(consumer, request)
     positions = [Position(item.ledgerId, item.entryId) for item in request.message_ids]
     consumer.subscription.redeliver(consumer, positions or None)
+
+
+def take_redeliver(connection: Connection, data: bytes, start: int, end: int) -> Iterator[None] | None:
+    """The returned steps must continue in later turns, before any other command."""
+    command = frames.decode_command(data, start, end)
+    assert command is not None
+    request = command.redeliverUnacknowledgedMessages
+    consumer = connection.consumers.get(request.consumer_id)
+    subscription = None if consumer is None else consumer.subscription
+    if (
+        consumer is not None
+        and isinstance(subscription, Subscription)
+        and subscription.type in (SHARED, KEY_SHARED)
+        and len(consumer.pending) > COMMAND_PIECE_IDS_MAX
+        and not request.message_ids
+    ):
+        consumer_epoch(consumer, request)
+        return redeliver_in_steps(consumer, subscription)
+    redeliver(connection, command)
+    return None
+
+
+def redeliver_in_steps(consumer: Consumer, subscription: Subscription) -> Iterator[None]:
+    """Everything that the consumer has not acknowledged at the time of its command."""
+    positions = consumer.pending.positions()
+    for first in range(0, len(positions), COMMAND_PIECE_IDS_MAX):
+        if first:
+            yield
+        if consumer.subscription is not subscription:
+            return
+        subscription.redeliver(consumer, positions[first : first + COMMAND_PIECE_IDS_MAX])
 
 
 def consumer_epoch(consumer: Consumer, request: pb.CommandRedeliverUnacknowledgedMessages) -> None:

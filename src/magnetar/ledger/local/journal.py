@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse, NoSuchLedger, StorageFailed, StorageFull
 from magnetar.base.limits import (
+    ANSWER_COST,
     JOURNAL_AHEAD_BYTES,
     JOURNAL_AHEAD_BYTES_MAX,
     JOURNAL_BATCH_BYTES_MAX,
@@ -53,9 +54,10 @@ class Pending:
 
 
 class Batch:
-    """Items that go to the disk together, in one segment; `ended` is the segment to end before a new one begins."""
+    """Items that go to the disk together, in one segment; `ended` is the segment to end before a new one begins.
+    `refused` are items that wait behind these and will not be written."""
 
-    __slots__ = ("at", "buffers", "ended", "items", "new", "segment", "start")
+    __slots__ = ("answered", "at", "buffers", "ended", "items", "new", "refused", "segment", "start")
 
     def __init__(self, segment: Segment, ended: Segment | None, *, new: bool) -> None:
         self.segment = segment
@@ -63,6 +65,8 @@ class Batch:
         self.new = new
         self.start = self.at = segment.end
         self.items: list[Pending] = []
+        self.answered = 0  # of the items
+        self.refused: list[Pending] = []
         self.buffers: list[Buffer] = []
 
 
@@ -89,6 +93,7 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._current: Segment | None = None
         self._queue: deque[Pending] = deque()
+        self._durable: deque[Batch] = deque()  # on the disk, and not answered yet: many entries take several turns
         self._busy = False
         self._kicked = False
         self._preparing = False
@@ -114,6 +119,7 @@ class Journal:
         if first:
             self.failed = error
         if not self._busy:
+            self._answer_all()
             self._refuse(self._start())
         if first:
             for heard in self.on_failure:
@@ -126,7 +132,7 @@ class Journal:
 
     async def drained(self) -> None:
         """Until nothing is queued or in flight."""
-        while self._busy or self._queue:
+        while self._busy or self._queue or self._durable:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(future)
             await future
@@ -134,7 +140,11 @@ class Journal:
     def _kick(self) -> None:
         self._kicked = False
         if not self._busy:
-            self._refuse(self._start())
+            refused = self._start()
+            if self._durable:
+                self._durable[-1].refused += refused
+            else:
+                self._refuse(refused)
             self._rest()
 
     def _start(self) -> list[Pending]:
@@ -195,6 +205,7 @@ class Journal:
         error = future.exception()
         if error is not None:
             failure = _as_failure(error)
+            self._answer_all()
             for item in batch.items:
                 self._call(item, -1, failure)
             self.stop(failure)
@@ -205,33 +216,64 @@ class Journal:
         self.sync_s += future.result()
         self.bytes_written += batch.at - batch.start
         self.on_written(batch.at - batch.start)
-        refused = self._start()  # the disk works on while the callbacks run
-        self._answer(batch)
-        self._refuse(refused)
-        if batch.ended is not None:
-            self._end(batch.ended)
+        batch.refused = self._start()  # the disk works on while the callbacks run
+        self._durable.append(batch)
+        if len(self._durable) == 1:
+            self._answer_some()
         self._prepare(batch)
         self._rest()
 
-    def _answer(self, batch: Batch) -> None:
+    def _answer_some(self) -> None:
+        """In the order of the writes, as many as fit this turn of the loop, and one in any case."""
+        turns = self._runtime.turns
+        while self._durable:
+            batch = self._durable[0]
+            while batch.answered < len(batch.items):
+                self._answer_next(batch)
+                if turns.left <= 0 and batch.answered < len(batch.items):
+                    turns.later(self._answer_some)
+                    return
+            self._answered(batch)
+            if turns.left <= 0 and self._durable:
+                turns.later(self._answer_some)
+                return
+        self._rest()
+
+    def _answer_all(self) -> None:
+        """What comes next must not overtake them."""
+        while self._durable:
+            batch = self._durable[0]
+            while batch.answered < len(batch.items):
+                self._answer_next(batch)
+            self._answered(batch)
+
+    def _answer_next(self, batch: Batch) -> None:
+        item = batch.items[batch.answered]
+        batch.answered += 1
         segment = batch.segment
-        sequence = segment.sequence
         records = segment.records
         assert records is not None
-        for item in batch.items:
-            run, state, first, offset = item.run, item.state, item.first, item.offset
-            entries, body = len(run.counts), run.size
-            records.add(state.ledger, first, run.messages, entries, body, offset)
-            if item.moved < 0:
-                state.index.add(entries, run.messages, body, sequence, offset)
-                segment.live += item.size
-                run.ledger, run.first = state.ledger, first
-                self.entries_written += entries
-            elif not state.deleted:
-                self.segments[state.index.place(item.moved)[0]].live -= item.size
-                state.index.move(item.moved, sequence, offset)
-                segment.live += item.size
-            self._call(item, first, None)
+        run, state, first, offset = item.run, item.state, item.first, item.offset
+        entries, body = len(run.counts), run.size
+        records.add(state.ledger, first, run.messages, entries, body, offset)
+        if item.moved < 0:
+            state.index.add(entries, run.messages, body, segment.sequence, offset)
+            segment.live += item.size
+            run.ledger, run.first = state.ledger, first
+            self.entries_written += entries
+        elif not state.deleted:
+            self.segments[state.index.place(item.moved)[0]].live -= item.size
+            state.index.move(item.moved, segment.sequence, offset)
+            segment.live += item.size
+        self._runtime.turns.left -= entries * ANSWER_COST
+        self._call(item, first, None)
+
+    def _answered(self, batch: Batch) -> None:
+        if self._durable and self._durable[0] is batch:  # else a callback has answered the rest
+            self._durable.popleft()
+            self._refuse(batch.refused)
+            if batch.ended is not None:
+                self._end(batch.ended)
 
     def _refuse(self, items: list[Pending]) -> None:
         for item in items:
@@ -284,7 +326,7 @@ class Journal:
             self.stop(_as_failure(error))
 
     def _rest(self) -> None:
-        if self._busy or self._queue:
+        if self._busy or self._queue or self._durable:
             return
         idle, self._idle = self._idle, []
         for future in idle:

@@ -10,13 +10,21 @@ as a whole (`topic/dispatch/chunk_affinity.py`).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConsumerBusy, Corrupt
 from magnetar.base.ids import Position
-from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
+from magnetar.base.limits import (
+    DISPATCH_RUN_ENTRIES_MAX,
+    DISPATCH_TURN_RUNS_MAX,
+    GIVEN_BACK_ENTRIES_MAX,
+    KEYED_LOOKAHEAD_ENTRIES_MAX,
+    KEYED_PUSH_COST,
+    REPLAY_TURN_ENTRIES_MAX,
+)
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch.bucket_order import BucketOrder
 from magnetar.topic.dispatch.chunk_affinity import ChunkAffinity
@@ -61,6 +69,7 @@ class KeySharedDispatcher:
         self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
         self._delayed: dict[Position, int] = {}  # slots of what waits for its time
+        self._given_back: deque[Iterator[tuple[int, Position]]] = deque()  # slot and position: see `leave`
         self._pumping = False
         self._again = False  # the next turn of the loop goes on
         self._left = False  # of what waits, more could go than one turn takes
@@ -88,18 +97,33 @@ class KeySharedDispatcher:
         self.guard.moved()
 
     def leave(self, consumers: Collection[Consumer]) -> None:
-        """Together: what they held is filed again, and handed out, once."""
+        """Together: what they held is filed again, and handed out, once. Where one held very much, the guard lets it go
+        in pieces: until then it still has the keys, and no other consumer gets anything of them."""
         gone = set(consumers)
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        few: list[Consumer] = []
         for consumer in consumers:
             self.selector.remove(consumer)
-            consumer.pending.clear()
+            if len(consumer.pending) <= GIVEN_BACK_ENTRIES_MAX or not self.consumers:
+                few.append(consumer)
+                consumer.pending.clear()
+            else:
+                self._given_back.append(iter([(slot, position) for position, _, slot in consumer.pending.remove_all()]))
         if not self.consumers:
             self.rewind()
             return
         self.begun.left(consumers)
-        self.guard.consumers_left(consumers)
+        self.guard.consumers_left(few)
         self.pump()
+
+    def _take_back(self) -> None:
+        piece = list(islice(self._given_back[0], GIVEN_BACK_ENTRIES_MAX))
+        for slot, position in piece:
+            self.guard.waits(slot, position)
+            self._settle(self._places(slot))
+        self.topic.runtime.turns.left -= len(piece) * KEYED_PUSH_COST
+        if len(piece) < GIVEN_BACK_ENTRIES_MAX:
+            self._given_back.popleft()
 
     def appended(self, run: Run) -> None:
         self.pump()
@@ -153,6 +177,7 @@ class KeySharedDispatcher:
     def rewind(self) -> None:
         self.source.reset()
         self.guard.clear()
+        self._given_back.clear()
         self.begun.clear()
         self._delayed.clear()
         self.delay.clear()
@@ -185,9 +210,15 @@ class KeySharedDispatcher:
     def pump(self) -> None:
         if self._pumping or self._again or not self.consumers or self.topic.closed:
             return
+        turns = self.topic.runtime.turns
         self._pumping = True
         try:
             for _ in range(DISPATCH_TURN_RUNS_MAX):
+                if turns.left <= 0:
+                    break
+                if self._given_back:
+                    self._take_back()
+                    continue
                 if self._full() or not any(consumer.ready for consumer in self.consumers):
                     return
                 if not self._hand_out_waiting() or not (self._hand_out_new() or self._left):
@@ -195,7 +226,7 @@ class KeySharedDispatcher:
         finally:
             self._pumping = False
         self._again = True
-        asyncio.get_running_loop().call_soon(self._go_on)
+        turns.later(self._go_on)
 
     def _go_on(self) -> None:
         self._again = False
@@ -229,6 +260,7 @@ class KeySharedDispatcher:
             return True
         positions = self.guard.take(self._owner, REPLAY_TURN_ENTRIES_MAX, _is_ready)
         self._left = len(positions) == REPLAY_TURN_ENTRIES_MAX
+        self.topic.runtime.turns.left -= len(positions) * KEYED_PUSH_COST
         out: dict[Consumer, list[bytes]] = {}
         for place, position in enumerate(positions):
             slot = self.guard.slot_of(position)
@@ -260,11 +292,13 @@ class KeySharedDispatcher:
         run, index = taken
         untouched = self.cursor.untouched(run.position(index))
         out: dict[Consumer, list[bytes]] = {}
-        while index < len(run) and not self._crowded():
+        start, end = index, min(len(run), index + DISPATCH_RUN_ENTRIES_MAX)
+        while index < end and not self._crowded():
             position = run.position(index)
             if untouched or not self.cursor.is_acked(position):
                 self._place(run, index, position, out)
             index += 1
+        self.topic.runtime.turns.left -= (index - start) * KEYED_PUSH_COST
         self.read_position = Position(run.ledger, run.first + index)
         _flush(out)
         return True

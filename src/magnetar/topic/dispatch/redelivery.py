@@ -43,6 +43,9 @@ class RedeliveryQueue:
     def add(self, positions: Collection[Position]) -> None:
         """Repeated positions are kept once."""
         items = self._items
+        if positions and items and min(positions) > items[-1]:
+            items += sorted(set(positions))
+            return
         if len(positions) * 16 > len(self):
             self._items = sorted({*items[self._head :], *positions})
             self._head = 0

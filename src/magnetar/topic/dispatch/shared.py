@@ -7,12 +7,19 @@ before anything new. Whose turn it is, and that the chunks of one message stay t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar.base.ids import Position
-from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, REPLAY_TURN_ENTRIES_MAX
+from magnetar.base.limits import (
+    DISPATCH_RUN_ENTRIES_MAX,
+    DISPATCH_TURN_RUNS_MAX,
+    GIVEN_BACK_ENTRIES_MAX,
+    REPLAY_TURN_ENTRIES_MAX,
+    SHARED_PUSH_COST,
+)
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch.delay_queue import DelayQueue
 from magnetar.topic.dispatch.entry_source import EntrySource
@@ -32,6 +39,7 @@ class SharedDispatcher:
         self.cursor = subscription.cursor
         self.consumers: list[Consumer] = []
         self.replay = RedeliveryQueue()
+        self._given_back: deque[Iterator[Position]] = deque()  # many at once: they join `replay` in pieces
         self.delay = DelayQueue(self.topic, self._ripe)
         self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
@@ -49,8 +57,10 @@ class SharedDispatcher:
         gone = set(consumers)
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
         self._chooser.remove(gone)
-        self._give_back([position for consumer in consumers for position in consumer.pending.clear()])
-        if not self.consumers:
+        given = [position for consumer in consumers for position in consumer.pending.clear()]
+        if self.consumers:
+            self._give_back(given)
+        else:
             self.rewind()  # no consumer is left: forget, and read again from the cursor when one attaches
         self.pump()
 
@@ -96,6 +106,7 @@ class SharedDispatcher:
     def rewind(self) -> None:
         self.source.reset()
         self.replay.clear()
+        self._given_back.clear()
         self._held_back.clear()
         self.delay.clear()
         self.read_position = self.subscription.start()
@@ -108,8 +119,18 @@ class SharedDispatcher:
         self.pump()
 
     def _give_back(self, positions: list[Position]) -> None:
-        if positions:
+        if len(positions) > GIVEN_BACK_ENTRIES_MAX:
+            self._given_back.append(iter(positions))
+        elif positions:
             self.replay.add(positions)
+
+    def _take_back(self) -> None:
+        """Some of what consumers left, before anything new is read."""
+        piece = list(islice(self._given_back[0], GIVEN_BACK_ENTRIES_MAX))
+        self.replay.add(piece)
+        self.topic.runtime.turns.left -= len(piece)
+        if len(piece) < GIVEN_BACK_ENTRIES_MAX:
+            self._given_back.popleft()
 
     def _ripe(self, positions: list[Position]) -> None:
         self.replay.add([position for position in positions if not self.cursor.is_acked(position)])
@@ -124,22 +145,27 @@ class SharedDispatcher:
     def pump(self) -> None:
         if self._pumping or self._again or not self.consumers or self.topic.closed:
             return
+        turns = self.topic.runtime.turns
         self._pumping = True
         try:
             for _ in range(DISPATCH_TURN_RUNS_MAX):
+                if turns.left <= 0:
+                    break
                 room = self._room()
                 if room <= 0:
                     return
+                if self._given_back:
+                    self._take_back()
                 # Chunks whose consumer has no permits stay in line; they must not hold up everybody else.
                 stuck = bool(self.replay) and not self._hand_out_replay(room)
                 if stuck and self.source.reading:
                     return
-                if (stuck or not self.replay) and not self._hand_out_new(self._room()):
+                if (stuck or not self.replay) and not self._hand_out_new(self._room()) and not self._given_back:
                     return
         finally:
             self._pumping = False
         self._again = True
-        asyncio.get_running_loop().call_soon(self._go_on)
+        turns.later(self._go_on)
 
     def _go_on(self) -> None:
         self._again = False
@@ -165,7 +191,8 @@ class SharedDispatcher:
         picked: list[int] = []
         untouched = self.cursor.untouched(run.position(start))
         counts = run.counts
-        while stop < len(counts) and messages < room:
+        end = min(len(counts), start + DISPATCH_RUN_ENTRIES_MAX)
+        while stop < end and messages < room:
             if (untouched or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
                 chunk = chunk_of(run, stop)
                 if chunk is not None:
@@ -175,6 +202,7 @@ class SharedDispatcher:
                 picked.append(stop)
                 messages += counts[stop]
             stop += 1
+        self.topic.runtime.turns.left -= (stop - start) * SHARED_PUSH_COST
         self.read_position = Position(run.ledger, run.first + stop)
         if len(picked) == stop - start and untouched:
             self._assign_stretch(run, start, stop, chunks)
@@ -188,6 +216,7 @@ class SharedDispatcher:
         chunks: list[Chunk | None] | None = None
         # Entries that cannot be sent are not read: new entries lie elsewhere, and reads would alternate endlessly.
         positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room), self._may_go if self._held_back else None)
+        self.topic.runtime.turns.left -= len(positions) * SHARED_PUSH_COST
         for place, position in enumerate(positions):
             self._held_back.pop(position, None)
             if self.cursor.is_acked(position):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Corrupt
 from magnetar.base.hashes import key_shared_slot
 from magnetar.base.ids import Position
-from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX
+from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, PUSH_COST, SHARED_PUSH_COST
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch import failover as dispatch_failover
 from magnetar.topic.dispatch.entry_source import EntrySource
@@ -159,11 +159,14 @@ class SingleActive:
         consumer = self.active
         if consumer is None or self._waiting or self._pumping or self._again or self.topic.closed:
             return
+        turns = self.topic.runtime.turns
         self._pumping = True
         try:
             for _ in range(DISPATCH_TURN_RUNS_MAX):
                 if not consumer.ready:
                     return
+                if turns.left <= 0:
+                    break
                 taken = self.source.take(self.read_position)
                 if taken is None:
                     self.subscription.caught_up(self.read_position)
@@ -172,7 +175,7 @@ class SingleActive:
         finally:
             self._pumping = False
         self._again = True
-        asyncio.get_running_loop().call_soon(self._go_on)
+        turns.later(self._go_on)
 
     def _go_on(self) -> None:
         self._again = False
@@ -189,6 +192,7 @@ class SingleActive:
                 stop += 1
         if consumer.key_shared is None and self.cursor.untouched(run.position(start)):
             push_stretch(consumer, run, start, stop, self.topic.partition)
+            self.topic.runtime.turns.left -= (stop - start) * PUSH_COST
             self.read_position = Position(run.ledger, run.first + stop)
             return
         self._push_carefully(consumer, run, start)
@@ -205,6 +209,7 @@ class SingleActive:
                 else:
                     self.cursor.ack([position])
             index += 1
+        self.topic.runtime.turns.left -= (index - start) * SHARED_PUSH_COST
         self.read_position = Position(run.ledger, run.first + index)
         consumer.outlet.write(b"".join(frames))
 

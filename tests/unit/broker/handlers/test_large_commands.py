@@ -95,7 +95,7 @@ async def test_consumer_detached_between_pieces_acknowledges_no_more(world: Worl
     await client.subscribe(permits=10)
     positions = await publish(world, "a", "b")
     client.say(acknowledgement([positions[0]] * 10_000 + [positions[1]], request_id=1_007))
-    for _ in range(8):  # past the walk over the fields, before the last piece
+    for _ in range(10_000 // COMMAND_PIECE_IDS_MAX + 3):  # past the walk over the fields, before the last piece
         await settle(1)
     assert await mark(world) == positions[0]
     topic = world.loaded()

@@ -10,9 +10,10 @@ from typing import TypeVar
 import pytest
 
 from magnetar.base.errors import MagnetarError, Misuse, StorageFailed, StorageFull
-from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX
+from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX, TURN_COST_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
+from magnetar.ledger.store import Writer
 from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
@@ -200,3 +201,82 @@ async def test_blocks_are_made_ahead_of_the_writes() -> None:
         segment = engine.journal.current
         assert segment is not None
         assert len(files.content("/data/journal/0000000001.log")) == segment.allocated > segment.end
+
+
+async def many_runs_of_two_batches(
+    runtime: HeldRuntime, engine: LocalLedgers, outcomes: Outcomes
+) -> tuple[Writer, Writer]:
+    """Ten runs are durable and seven of them not answered yet; three more are on their way to the disk."""
+    one, two = await engine.create({}), await engine.create({})
+    runtime.hold = True
+    for _ in range(5):
+        for writer in (one, two):
+            writer.append(run_of([b"x"] * (TURN_COST_MAX // 3 + 1)), outcomes.done)
+    await turns()
+    for _ in range(3):
+        one.append(run_of([b"y"]), outcomes.done)
+    runtime.turns.left = TURN_COST_MAX
+    runtime.step()
+    assert len(outcomes.all) == 0  # its callback comes in the next turn
+    await turns(1)
+    assert len(outcomes.all) == 3
+    assert runtime.waiting == 1  # the disk works on meanwhile
+    return one, two
+
+
+async def test_many_durable_entries_are_answered_over_several_turns_in_order() -> None:
+    runtime, engine = await start(SimulatedFiles())
+    outcomes = Outcomes()
+    one, _ = await many_runs_of_two_batches(runtime, engine, outcomes)
+    runtime.step()
+    drained = asyncio.ensure_future(engine.journal.drained())
+    await turns(1)
+    assert 3 < len(outcomes.all) < 10
+    assert not drained.done()
+    await turns(20)
+    assert drained.done()
+    assert len(outcomes.all) == 13
+    assert outcomes.errors == []
+    assert one.lac == 5 * (TURN_COST_MAX // 3 + 1) + 2
+    assert engine.journal.pending_bytes == 0
+
+
+async def test_durable_entries_are_answered_before_those_of_a_failed_batch() -> None:
+    files = SimulatedFiles()
+    runtime, engine = await start(files)
+    outcomes = Outcomes()
+    await many_runs_of_two_batches(runtime, engine, outcomes)
+    files.fail_sync_at = files.syncs + 1
+    runtime.step()
+    await turns(20)
+    assert len(outcomes.all) == 13
+    assert outcomes.errors == [StorageFailed] * 3
+    assert [error is None for _, error in outcomes.all] == [True] * 10 + [False] * 3
+
+
+async def test_stop_answers_what_is_durable_and_refuses_the_rest() -> None:
+    runtime, engine = await start(SimulatedFiles())
+    outcomes = Outcomes()
+    one, two = await many_runs_of_two_batches(runtime, engine, outcomes)
+    two.append(run_of([b"z"]), outcomes.done)
+    engine.journal.stop(StorageFailed("by the test"))
+    runtime.step()
+    await turns(20)
+    assert outcomes.errors == [StorageFailed]
+    assert len(outcomes.all) == 14
+    assert one.lac == 5 * (TURN_COST_MAX // 3 + 1) + 2
+
+
+async def test_ledger_deleted_while_its_answers_wait_hears_them_in_order() -> None:
+    runtime, engine = await start(SimulatedFiles())
+    outcomes = Outcomes()
+    one, _ = await many_runs_of_two_batches(runtime, engine, outcomes)
+    one.append(run_of([b"z"]), outcomes.done)
+    runtime.hold = False
+    deleted = asyncio.ensure_future(engine.delete(one.ledger))
+    while runtime.waiting:
+        runtime.step()
+    await turns(30)
+    assert len(outcomes.all) == 14
+    assert deleted.done()
+    await engine.close()
