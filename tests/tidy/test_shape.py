@@ -147,6 +147,19 @@ def ceremony(source: Source) -> Iterator[str]:
 
 
 CONSTRUCTOR_PARAMETERS_MAX = 8
+# Modules of the broker that take the whole node; all others name what they use in a Protocol. The list only shrinks.
+WHOLE_NODE = [
+    "broker/connection/connection.py",
+    "broker/embedded.py",
+    "broker/embedded_cluster.py",
+    "broker/handlers/scalable.py",
+    "broker/handlers/subscription_seek.py",
+    "broker/handlers/topic_list.py",
+    "broker/staged/stages.py",
+    "broker/standalone.py",
+    "broker/topics/retention_sweep.py",
+    "broker/topics/topics.py",
+]
 
 
 def crowded(source: Source) -> Iterator[str]:
@@ -167,6 +180,12 @@ def _names(statement: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
+def whole_node(source: Source) -> Iterator[str]:
+    for statement, _, target in source.imports:
+        if target == "magnetar.broker.node.Node" and source.path.removeprefix("src/magnetar/") not in WHOLE_NODE:
+            yield source.found(statement, "a component takes a Protocol of what it uses, not the whole node")
+
+
 def chosen(prefixes: list[str]) -> list[Source]:
     return [source for source in product() if source.path.removeprefix("src/magnetar/").startswith(tuple(prefixes))]
 
@@ -183,7 +202,13 @@ def test_constructors_take_few_parameters() -> None:
     assert findings(crowded, product()) == []
 
 
-@pytest.mark.parametrize("path", [*DECIDERS, *HOT])
+def test_components_of_the_broker_take_narrow_protocols() -> None:
+    assert findings(whole_node, chosen(["broker/"])) == []
+    text = "from magnetar.broker.node import Node"
+    assert findings(whole_node, [Source("src/magnetar/broker/x.py", text)])
+
+
+@pytest.mark.parametrize("path", [*DECIDERS, *HOT, *WHOLE_NODE])
 def test_the_lists_name_what_exists(path: str) -> None:
     assert (ROOT / "src" / "magnetar" / path).exists(), "renamed or removed? change the list with it"
 

@@ -15,7 +15,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError, StorageFull
 from magnetar.base.limits import (
@@ -34,13 +34,27 @@ from magnetar.runtime.files import Files
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.observe.metrics import Metrics
+    from magnetar.policy.settings import Settings
+    from magnetar.runtime.runtime import Owner, Runtime
 
 log = get("disk")
 
 RESERVE = "reserve"
 MIB = 1024 * 1024
 PRODUCER_BLOCKED = 7  # on the wire: a client that had a producer tries again, one that asks for its first is refused
+
+
+class DiskSpaceNode(Protocol):
+    """What DiskSpace uses of the node."""
+
+    runtime: Runtime
+    settings: Settings
+    registry: Metrics
+    owner: Owner
+    topics: Topics
+    blocked: MagnetarError | None
 
 
 def floor_bytes(asked_mib: int, capacity: int) -> int:
@@ -70,7 +84,7 @@ def release_reserve(files: Files, data: str) -> None:
 class DiskSpace:
     """Call `begin` before clients are accepted."""
 
-    def __init__(self, node: Node, data: str) -> None:
+    def __init__(self, node: DiskSpaceNode, data: str) -> None:
         self._node = node
         self._data = data
         self._asked_mib = node.settings.number("diskFreeFloorMbytes")

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from magnetar.base.names import topic_name
 from magnetar.broker.node import Node
-from magnetar.broker.peers.handlers import destination
+from magnetar.broker.peers.destination import destination
 from magnetar.ledger.memory import MemoryLedgerStore, SharedLedgers
 from magnetar.metadata.memory.records import SharedMetadata
 from magnetar.metadata.memory.store import MemoryMetadataStore

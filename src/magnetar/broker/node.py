@@ -151,7 +151,7 @@ class Node:
         self.turn = WriteBatch()
         self.attaching = Pace()
         self.connections: dict[Connection, None] = {}
-        self.kept = Account()
+        self.kept: Account = Account()
         self.strangers, self.partial_frames = Strangers(), PartialFrames()
         self.refusals = RefusalLog()
         self.sockets_max = ConnectionLimits()  # the owner of the process sets the maximum

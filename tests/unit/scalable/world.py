@@ -13,7 +13,7 @@ from magnetar.base.errors import ConnectionLost, MagnetarError
 from magnetar.base.ids import Position, SegmentId
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.node import Node
-from magnetar.broker.peers.handlers import destination
+from magnetar.broker.peers.destination import destination
 from magnetar.cluster.ownership import Candidate
 from magnetar.cluster.peers import Answer, Request
 from magnetar.layout.routing import DEFAULT

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import BadVersion, MagnetarError
 from magnetar.base.limits import HOLD_LATE_S, HOLD_LOOK_S, HOLD_SOON_S
@@ -26,12 +26,27 @@ from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.cluster.ownership import Ownership
     from magnetar.layout.lag import Lag
+    from magnetar.observe.metrics import Metrics
+    from magnetar.runtime.runtime import Owner, Runtime
+    from magnetar.scalable.service import ScalableTopics
 
 log = get("holds")
 
 Seen = dict[tuple[str, str, int], float]  # by topic, name and when it was announced: since when it was seen so
+
+
+class HoldExpiryNode(Protocol):
+    """What HoldExpirer uses of the node."""
+
+    runtime: Runtime
+    registry: Metrics
+    scalable: ScalableTopics
+    owner: Owner
+
+    @property
+    def ownership(self) -> Ownership: ...
 
 
 class HoldExpirer:
@@ -40,7 +55,7 @@ class HoldExpirer:
 
     def __init__(
         self,
-        node: Node,
+        node: HoldExpiryNode,
         lag: Callable[[TopicName, Record, Held], Awaitable[Lag | None]],
         shows: Callable[[TopicName, Record], Awaitable[bool]],
     ) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import (
     AlreadyExists,
@@ -26,7 +26,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import AFTER_ALL, Position, SegmentId
 from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
 from magnetar.base.names import Domain, TopicName
-from magnetar.broker.batch_read.hold_expiry import HoldExpirer
+from magnetar.broker.batch_read.hold_expiry import HoldExpirer, HoldExpiryNode
 from magnetar.broker.batch_read.plans import ReadPlanner
 from magnetar.layout.lag import NO_LAG, Lag
 from magnetar.layout.readable_range import DONE, START, Around, Places, ReadPosition, stands
@@ -39,9 +39,15 @@ from magnetar.topic.measure import FROM_EARLIEST, RangeRequest
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.segments.segments import Segments
 
 log = get("holds")
+
+
+class HoldsNode(HoldExpiryNode, Protocol):
+    """What Holds uses of the node."""
+
+    segments: Segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class HoldSummary:
 
 
 class Holds:
-    def __init__(self, node: Node, plans: ReadPlanner) -> None:
+    def __init__(self, node: HoldsNode, plans: ReadPlanner) -> None:
         self._node = node
         self._plans = plans
         self.expiry = HoldExpirer(node, self._shown, self._shows)

@@ -8,15 +8,14 @@ Errors reach the caller: NotReady if the ownership moves during the call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALLS_AT_ONCE_MAX, RECORDS_DECODED_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.cluster.ownership import Broker
+from magnetar.broker.peers.destination import DestinationNode, destination
 from magnetar.cluster.peers import Measure, MeasuredAll
 from magnetar.layout.layout import Layout
 from magnetar.layout.plain_layout import synthetic
@@ -28,7 +27,17 @@ from magnetar.topic.topic import Topic
 from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.segments.segments import Segments
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.cluster.peers import Peers
+
+
+class ReadPlanNode(DestinationNode, Protocol):
+    """What ReadPlanner uses of the node."""
+
+    segments: Segments
+    peers: Peers
+    topics: Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +61,8 @@ class _Kept:
 
 
 class ReadPlanner:
-    """`destination` returns the broker that measures a topic."""
-
-    def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
+    def __init__(self, node: ReadPlanNode) -> None:
         self._node = node
-        self._destination = destination
         self._kept: dict[str, _Kept] = {}  # the one used last comes last
 
     async def plan(self, name: TopicName, question: MeasureRequest) -> ReadPlan:
@@ -109,7 +115,7 @@ class ReadPlanner:
     async def serves(self, name: TopicName) -> bool:
         """Whether this broker measures the topic."""
         node = self._node
-        return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
+        return not node.served.cluster or (await destination(node, name)).id == node.ownership.me.id
 
     async def measure(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[ReadableRange | None]:
         """The range of each topic, measured by its owner. None: the topic does not exist."""
@@ -121,7 +127,7 @@ class ReadPlanner:
             return await self._here(questions)
         places: dict[str, list[int]] = {}
         for index, (topic, _) in enumerate(questions):
-            places.setdefault((await self._destination(node, topic)).id, []).append(index)
+            places.setdefault((await destination(node, topic)).id, []).append(index)
         ranges: list[EncodedRange | None] = [None] * len(questions)
         parts = list(places.items())
         answers = await asyncio.gather(

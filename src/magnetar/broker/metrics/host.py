@@ -10,19 +10,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.limits import LOOP_LAG_KEPT, LOOP_LAG_S
 from magnetar.observe.metrics import Sample
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.observe.metrics import Metrics
+    from magnetar.runtime.runtime import Owner, Runtime
+
+
+class HostMetricsNode(Protocol):
+    """What HostMetrics uses of the node."""
+
+    runtime: Runtime
+    registry: Metrics
+    owner: Owner
 
 
 class HostMetrics:
     """`start` it on the loop that it measures."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: HostMetricsNode) -> None:
         from prometheus_client.process_collector import ProcessCollector
 
         self._node = node

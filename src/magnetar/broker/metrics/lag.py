@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError, NotReady, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
@@ -27,12 +27,24 @@ from magnetar.observe.log import get
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.peers.handlers import PeerHandlers
+    from magnetar.cluster.peers import Peers
+    from magnetar.cluster.topics import Catalogue
     from magnetar.scalable.record.record import Record
+    from magnetar.scalable.service import ScalableTopics
 
 log = get("lags")
 
 _OF_SEGMENT = re.compile(r"-seg-\d+$")  # as consumers name what they attach to a segment
+
+
+class LagNode(Protocol):
+    """What this module uses of the node."""
+
+    peers: Peers
+    handlers: PeerHandlers
+    catalogue: Catalogue
+    scalable: ScalableTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ def total(parts: Collection[Lag | None]) -> Lag | None:
 
 
 async def attendance(
-    node: Node, name: TopicName, record: Record, subscriptions: Collection[Subscription]
+    node: LagNode, name: TopicName, record: Record, subscriptions: Collection[Subscription]
 ) -> dict[str, Attendance]:
     """For subscriptions with cursors. Only segments that one of them has not drained are requested."""
     with_cursors = [one for one in subscriptions if one.has_cursors]
@@ -84,7 +96,7 @@ def _add(attendance: Attendance, name: str, segment: SegmentId, facts: PlainFact
         attendance.consumers.setdefault(consumer, []).append(segment)
 
 
-async def look(node: Node, topics: list[TopicName]) -> list[PlainFacts | None]:
+async def look(node: LagNode, topics: list[TopicName]) -> list[PlainFacts | None]:
     """The facts about topics with messages, from their owners. None: the owner does not respond."""
     facts: list[PlainFacts | None] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
@@ -92,7 +104,7 @@ async def look(node: Node, topics: list[TopicName]) -> list[PlainFacts | None]:
     return facts
 
 
-async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
+async def _look(node: LagNode, topic: TopicName) -> PlainFacts | None:
     try:
         async with asyncio.timeout(ATTENDANCE_WAIT_S):
             answer = await node.peers.owner(topic).ask(InspectPlainTopic(op="lag", lags=True))
@@ -105,7 +117,7 @@ async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
     return answer
 
 
-async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
+async def lag_of(node: LagNode, name: TopicName, subscription: str) -> Lag:
     """The lag of a subscription, a group or a hold, over all partitions or segments. NotReady: an owner does not
     respond. TopicNotFound, SubscriptionNotFound."""
     if name.domain is Domain.NON_PERSISTENT:
@@ -131,13 +143,13 @@ async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
     return _known(total([_part(one, subscription) for one in facts]), name)
 
 
-async def lag_behind(node: Node, name: TopicName, places: Places) -> Lag:
+async def lag_behind(node: LagNode, name: TopicName, places: Places) -> Lag:
     """The lag of a reader without a subscription at these positions."""
     record = await node.handlers.plans.record(name)
     return await node.handlers.holds.behind(name, record, places, kept=False)
 
 
-async def _scalable(node: Node, name: TopicName, subscription: str) -> tuple[Record, Subscription] | None:
+async def _scalable(node: LagNode, name: TopicName, subscription: str) -> tuple[Record, Subscription] | None:
     if not node.scalable.enabled or name.is_partition or name.domain is Domain.SEGMENT:
         return None
     record = await node.scalable.read(name.scalable)

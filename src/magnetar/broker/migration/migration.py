@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import AlreadyExists, Conflict, LimitExceeded, Misuse, TopicNotFound
 from magnetar.base.limits import SUBSCRIPTIONS_MAX
@@ -23,7 +23,21 @@ from magnetar.scalable.machines.buckets import shared_out
 from magnetar.scalable.machines.migration import MigratedSubscription, carried, left_behind, refusal
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.segments.segments import Segments
+    from magnetar.cluster.peers import Peers
+    from magnetar.policy.settings import Settings
+    from magnetar.runtime.runtime import Runtime
+    from magnetar.scalable.service import ScalableTopics
+
+
+class MigrationNode(Protocol):
+    """What this module uses of the node."""
+
+    runtime: Runtime
+    settings: Settings
+    scalable: ScalableTopics
+    segments: Segments
+    peers: Peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class Preview:
     size_bytes: int
 
 
-async def preview(node: Node, name: TopicName) -> Preview:
+async def preview(node: MigrationNode, name: TopicName) -> Preview:
     """Reads only. TopicNotFound: the plain topic does not exist. AlreadyExists: it is a scalable topic."""
     topics = await _topics(node, name)
     all_facts = await asyncio.gather(*(_look(node, one) for one in topics))
@@ -54,7 +68,9 @@ async def preview(node: Node, name: TopicName) -> Preview:
     )
 
 
-async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "", wait: bool = True) -> Operation:
+async def migrate(
+    node: MigrationNode, name: TopicName, *, force: bool, reason: str = "", wait: bool = True
+) -> Operation:
     """Complete when it returns; without `wait`, started. Conflict: clients without support are connected, and `force`
     is not set."""
     seen = await preview(node, name)
@@ -77,7 +93,7 @@ def plain_of(name: TopicName) -> TopicName:
     return name
 
 
-async def _topics(node: Node, name: TopicName) -> tuple[str, ...]:
+async def _topics(node: MigrationNode, name: TopicName) -> tuple[str, ...]:
     record = await node.scalable.read(name.scalable)
     if record is not None and not record.is_plain:
         raise AlreadyExists(f"Scalable topic already exists: {name.scalable}")
@@ -88,7 +104,7 @@ async def _topics(node: Node, name: TopicName) -> tuple[str, ...]:
         raise TopicNotFound(f"Topic {plain} not found") from None
 
 
-async def _look(node: Node, topic: str) -> PlainFacts:
+async def _look(node: MigrationNode, topic: str) -> PlainFacts:
     answer = await node.peers.owner(topic_name(topic)).ask(InspectPlainTopic(op="migration"))
     assert isinstance(answer, PlainFacts)
     return answer

@@ -9,7 +9,7 @@ that is rolled back leaves the guard, which then admits all clients: it reads th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -55,7 +55,10 @@ from magnetar.topic.topic import Topic
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.cluster.topics import Catalogue
+    from magnetar.runtime.runtime import Runtime
+    from magnetar.scalable.service import ScalableTopics
 
 log = get("plain")
 
@@ -64,8 +67,17 @@ _CLIENTS_OWN = ("-DLQ", "-RETRY")  # how the names of topics end that clients ma
 GUARD_PROPERTY = "magnetar.guarded"  # of the managed ledger: the operation that began to migrate the topic
 
 
+class PlainTopicsNode(Protocol):
+    """What PlainTopics uses of the node."""
+
+    runtime: Runtime
+    catalogue: Catalogue
+    scalable: ScalableTopics
+    topics: Topics
+
+
 class PlainTopics:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PlainTopicsNode) -> None:
         self._node = node
 
     # Records that stand for plain topics

@@ -7,7 +7,7 @@ topic, because a topic that has accepted a term refuses all lower ones from then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import Misuse, NotAuthenticated, NotFound, Refused
 from magnetar.base.limits import CLUSTER_SECRET_CHARS_MIN
@@ -17,7 +17,18 @@ from magnetar.cluster.peers import Request
 from magnetar.policy.settings import Settings
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.ownership import BundleOwnership
+    from magnetar.runtime.runtime import Runtime
+    from magnetar.scalable.service import ScalableTopics
+
+
+class PeerAuthNode(Protocol):
+    """What the checks use of the node."""
+
+    runtime: Runtime
+    settings: Settings
+    scalable: ScalableTopics
+    served: BundleOwnership
 
 
 def secret_of(settings: Settings) -> Secret:
@@ -34,7 +45,7 @@ def check_secret(settings: Settings) -> None:
         )
 
 
-def is_peer(node: Node, authorization: Secret) -> bool:
+def is_peer(node: PeerAuthNode, authorization: Secret) -> bool:
     """Whether a broker of the same cluster sent this request; `authorization` is its header."""
     scheme, _, credentials = authorization.reveal().partition(" ")
     if not node.served.cluster or scheme.lower() != "bearer":
@@ -42,7 +53,7 @@ def is_peer(node: Node, authorization: Secret) -> bool:
     return secret_of(node.settings).matches(credentials.strip())
 
 
-def check_peer(node: Node, authorization: Secret, path: str) -> None:
+def check_peer(node: PeerAuthNode, authorization: Secret, path: str) -> None:
     """NotFound: a single broker does not have this path. NotAuthenticated: the caller is not a broker of the
     cluster."""
     if not node.served.cluster:
@@ -51,7 +62,7 @@ def check_peer(node: Node, authorization: Secret, path: str) -> None:
         raise NotAuthenticated("only brokers of this cluster may call this path, with the secret of the cluster")
 
 
-async def check_term(node: Node, name: TopicName, request: Request) -> None:
+async def check_term(node: PeerAuthNode, name: TopicName, request: Request) -> None:
     """Raises Refused for a term that no leader of this topic can have. A stored invalid term would block all real
     leaders."""
     term = getattr(request, "term", None)

@@ -8,16 +8,16 @@ an earlier one refused. A call about a topic of another broker goes to that brok
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, Fenced, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import Term
-from magnetar.base.names import Domain, TopicName
-from magnetar.broker.batch_read.holds import Holds
-from magnetar.broker.batch_read.plans import ReadPlanner
+from magnetar.base.names import TopicName
+from magnetar.broker.batch_read.holds import Holds, HoldsNode
+from magnetar.broker.batch_read.plans import ReadPlanner, ReadPlanNode
+from magnetar.broker.peers.destination import DestinationNode, destination
 from magnetar.broker.peers.keyed_lock import KeyedLock
-from magnetar.broker.peers.rpc import PeerClient
-from magnetar.cluster.ownership import Broker, Candidate
+from magnetar.broker.peers.rpc import PeerClient, PeerClientNode
 from magnetar.cluster.peers import (
     Answer,
     ApplyAcks,
@@ -42,17 +42,25 @@ from magnetar.topic.seal import TERM_PROPERTY, SealResult
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.cluster.topics import Catalogue
+    from magnetar.staged.service import StagedSinkService
 
 OP_PROPERTY = "magnetar.created-by"  # of the managed ledger: the operation that made the topic
+
+
+class PeerHandlersNode(HoldsNode, ReadPlanNode, Protocol):
+    """What PeerHandlers uses of the node."""
+
+    catalogue: Catalogue
+    sinks: StagedSinkService
 
 
 class PeerHandlers:
     """Handles calls from any carrier. Each is idempotent; a lower term is Fenced."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PeerHandlersNode) -> None:
         self._node = node
-        self.plans = ReadPlanner(node, destination)
+        self.plans = ReadPlanner(node)
         self.holds = Holds(node, self.plans)
         self._turns = KeyedLock()
 
@@ -135,10 +143,16 @@ class PeerHandlers:
         return topic
 
 
+class PeerRouterNode(DestinationNode, PeerClientNode, Protocol):
+    """What PeerRouter uses of the node."""
+
+    handlers: PeerHandlers
+
+
 class PeerRouter:
     """Delivers calls to this node's handlers for its own topics, and over REST to the owners of the others."""
 
-    def __init__(self, node: Node, remote: PeerClient | None = None) -> None:
+    def __init__(self, node: PeerRouterNode, remote: PeerClient | None = None) -> None:
         self._node = node
         self._remote = PeerClient(node) if remote is None else remote
 
@@ -149,18 +163,6 @@ class PeerRouter:
             if broker.id != node.ownership.me.id:
                 return await self._remote.ask(broker, name, request)
         return await node.handlers.handle(name, request)
-
-
-async def destination(node: Node, name: TopicName) -> Broker:
-    """The broker for calls about a topic: the leader of a scalable one, the owner of any other. NotReady: there is no
-    leader."""
-    if name.domain is Domain.TOPIC:
-        leader = await node.scalable.leader(name)
-        if leader is None:
-            raise NotReady(f"{name} has no leader: try again")
-        return leader
-    owner = await node.ownership.owner(*await node.served.place(name))
-    return owner.broker if isinstance(owner, Candidate) else owner
 
 
 def term_of(topic: Topic) -> int:

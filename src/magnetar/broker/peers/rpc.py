@@ -9,7 +9,7 @@ because only the caller knows the effect of a retry.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -17,17 +17,27 @@ from magnetar.base import errors
 from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
 from magnetar.base.limits import PEER_CALL_S
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.broker.peers.authentication import check_term, secret_of
+from magnetar.broker.peers.authentication import PeerAuthNode, check_term, secret_of
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import Answer, Request
 
 if TYPE_CHECKING:
     import httpx2
 
-    from magnetar.broker.node import Node
+    from magnetar.broker.peers.handlers import PeerHandlers
     from magnetar.client.admin.aio.transport import RestTransport
+    from magnetar.policy.settings import Settings
+    from magnetar.runtime.runtime import Owner, Runtime
 
 PATH = "/admin/v2/peers"
+
+
+class PeerClientNode(Protocol):
+    """What PeerClient uses of the node."""
+
+    runtime: Runtime
+    settings: Settings
+    owner: Owner
 
 
 class PeerRequest(msgspec.Struct, frozen=True):
@@ -47,7 +57,13 @@ class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
     http: int = 0
 
 
-async def answered(node: Node, call: PeerRequest) -> PeerReply:
+class AnsweringNode(PeerAuthNode, Protocol):
+    """What `answered` uses of the node."""
+
+    handlers: PeerHandlers
+
+
+async def answered(node: AnsweringNode, call: PeerRequest) -> PeerReply:
     """The receiving end: this broker's handlers. A bundle without an owner is acquired first if it belongs here."""
     try:
         name = topic_name(call.topic)
@@ -64,7 +80,7 @@ async def answered(node: Node, call: PeerRequest) -> PeerReply:
 class PeerClient:
     """Calls any broker by its address; connections are kept until the node stops. `transport` is the network's."""
 
-    def __init__(self, node: Node, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, node: PeerClientNode, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self._node = node
         self._transport = transport
         self._exchanges: dict[str, RestTransport] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import Fenced, MagnetarError, ProducerBusy, TopicNotFound
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, EXCLUSIVE_RETURN_S
@@ -24,11 +24,23 @@ from magnetar.topic.producers.producer import base_name
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.cluster.peers import Peers
+    from magnetar.runtime.runtime import Runtime
+    from magnetar.scalable.service import ScalableTopics
+
+
+class ExclusiveNode(Protocol):
+    """What ExclusiveProducers uses of the node."""
+
+    runtime: Runtime
+    scalable: ScalableTopics
+    peers: Peers
+    topics: Topics
 
 
 class ExclusiveProducers:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ExclusiveNode) -> None:
         self._node = node
 
     # Admission of producers

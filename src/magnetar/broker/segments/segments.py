@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -27,13 +27,13 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
-from magnetar.broker.migration.plain_topics import PlainTopics
+from magnetar.broker.migration.plain_topics import PlainTopics, PlainTopicsNode
 from magnetar.broker.peers.handlers import check_term, term_of
 from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.segments.cursor_reset import reset
 from magnetar.broker.segments.cursors import life, place, start
 from magnetar.broker.segments.drain_wait import awaited, complete
-from magnetar.broker.segments.exclusive import ExclusiveProducers
+from magnetar.broker.segments.exclusive import ExclusiveNode, ExclusiveProducers
 from magnetar.broker.segments.key_routing import misrouted, slots, spreads
 from magnetar.broker.segments.queue_admission import admit_consumer
 from magnetar.cluster.peers import (
@@ -79,7 +79,9 @@ from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.cluster.namespaces import Namespaces
+    from magnetar.metadata.store import MetadataStore
+    from magnetar.scalable.watch.watches import Watches
 
 log = get("segments")
 
@@ -87,8 +89,16 @@ INCARNATION_PROPERTY = "magnetar.incarnation"  # of the managed ledger: the life
 OURS = "Magnetar-"  # prefix of clients that follow the routing pinned in the record
 
 
+class SegmentsNode(ExclusiveNode, PlainTopicsNode, Protocol):
+    """What Segments uses of the node."""
+
+    metadata: MetadataStore
+    namespaces: Namespaces
+    watches: Watches
+
+
 class Segments:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: SegmentsNode) -> None:
         self._node = node
         self.exclusive = ExclusiveProducers(node)
         self.plains = PlainTopics(node)

@@ -8,7 +8,7 @@ has its own retention.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.limits import SIZES_KEPT_S, SIZES_TOPICS_MAX
@@ -20,13 +20,23 @@ from magnetar.observe.log import get
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.metadata.store import MetadataStore
+    from magnetar.runtime.runtime import Runtime
 
 log = get("sizes")
 
 
+class SizesNode(Protocol):
+    """What SegmentSizes uses of the node."""
+
+    runtime: Runtime
+    metadata: MetadataStore
+    topics: Topics
+
+
 class SegmentSizes:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: SizesNode) -> None:
         self._node = node
         self._kept: dict[TopicName, tuple[float, TopicSizes]] = {}
 

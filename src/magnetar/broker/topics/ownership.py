@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.bundles import Bundle
 from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, TopicNotFound
@@ -25,15 +25,34 @@ from magnetar.observe.log import get
 from magnetar.policy.policies import Policies
 
 if TYPE_CHECKING:
-    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import Topics
+    from magnetar.cluster.bundles import NamespaceBundles
+    from magnetar.cluster.namespaces import Namespaces
+    from magnetar.cluster.topics import Catalogue
+    from magnetar.metadata.store import MetadataStore
+    from magnetar.policy.settings import Settings
+    from magnetar.runtime.runtime import Owner, Runtime
 
 log = get("served")
 
 Place = tuple[NamespaceName, Bundle]
 
 
+class OwnershipNode(Protocol):
+    """What BundleOwnership uses of the node."""
+
+    runtime: Runtime
+    settings: Settings
+    metadata: MetadataStore
+    namespaces: Namespaces
+    bundles: NamespaceBundles
+    catalogue: Catalogue
+    topics: Topics
+    owner: Owner
+
+
 class BundleOwnership:
-    def __init__(self, node: Node, *, cluster: bool) -> None:
+    def __init__(self, node: OwnershipNode, *, cluster: bool) -> None:
         if cluster:
             check_secret(node.settings)
         self.cluster = cluster
