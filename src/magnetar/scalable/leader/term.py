@@ -272,7 +272,7 @@ class Term:
             self._refused(self, outcome.why)
             return
         refusal = outcome.refusal
-        operation.ended(phase, self.around.runtime.wall(), "" if refusal is None else refusal.what)
+        operation.ended(phase, self.around.runtime.wall(), "" if refusal is None else str(refusal.error()))
         if refusal is None:
             self.around.operations.count(operation)
 

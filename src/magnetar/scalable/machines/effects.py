@@ -10,6 +10,7 @@ opinion.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId, Term
@@ -46,9 +47,11 @@ class Refusal:
 
     kind: type[MagnetarError]
     what: str
+    facts: tuple[tuple[str, object], ...] = ()
 
     def error(self) -> MagnetarError:
-        return self.kind(self.what)
+        facts: dict[str, Any] = dict(self.facts)
+        return self.kind(self.what, **facts)
 
 
 # Effects: the store

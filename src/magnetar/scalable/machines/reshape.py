@@ -201,7 +201,7 @@ def _preflight(state: Reshape, event: RecordRead) -> Step:
     try:
         intended = _planned(state, record)
     except MagnetarError as error:
-        return _refuse(state, Refusal(type(error), str(error)))
+        return _refuse(state, Refusal(type(error), error.what, tuple(error.facts.items())))
     return (
         replace(state, phase=Phase.INTENT, record=intended),
         (WriteRecord(state.op, event.version, intended),),
@@ -225,7 +225,8 @@ def _planned(state: Reshape, record: Record) -> Record:
             raise InvalidRange("keys of this topic are routed by low16: its segments have one entry bucket each")
         ranges = (layout.rebucket_range(request.parents[0], request.buckets),)
     else:
-        ranges = (layout.merge_range(request.parents),)
+        parents = tuple(sorted(parents, key=lambda id: layout.segment(id).range.start))
+        ranges = (layout.merge_range(parents),)
     if len(layout.active) - len(parents) + len(ranges) > max(request.active_max, len(layout.active)):
         raise LimitExceeded("the topic would have too many active segments", segments_max=request.active_max)
     burned, children = layout.burned(ranges)

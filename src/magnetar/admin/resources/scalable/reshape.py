@@ -1,7 +1,7 @@
 """Reshapes of scalable topics over REST: split, merge, rebucket, and their progress.
 
 Formats and words are Pulsar's. An unknown segment is 404, and a segment that cannot be reshaped is 412, never 500. The
-controller of the topic makes the changes: a caller of another broker is redirected to the leader.
+controller of the topic checks a request and makes the changes: a caller of another broker is redirected to the leader.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ async def split(node: Node, request: Request) -> Response:
     into = request.number("into", 2)
     if at is not None and "into" in request.query:
         raise Misuse("a split takes either `at` (a hash) or `into` (a number of children), not both")
-    record = await record_of(node, name)
-    record.layout.split_ranges(segment, at=None if at is None else slot_from_hex(at), into=into)
+    await record_of(node, name)
     done = await node.scalable.split(
         name,
         segment,
@@ -61,11 +60,9 @@ async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Resp
     name = name_of(node, request)
     if len(set(ids)) != len(ids) or len(ids) < 2:
         raise Misuse("a merge requires at least two distinct segments")
-    record = await record_of(node, name)
-    ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
-    record.layout.merge_range([one.id for one in ordered])
+    await record_of(node, name)
     reason, wait = request.query.get("reason", ""), request.flag("wait", True)
-    done = await node.scalable.merge(name, [one.id for one in ordered], reason=reason, wait=wait)
+    done = await node.scalable.merge(name, ids, reason=reason, wait=wait)
     return await reshaped(node, name, request, done)
 
 
@@ -73,8 +70,7 @@ async def rebucket(node: Node, request: Request) -> Response:
     """Replaces the segment by one of the same range with `bucketCount` entry buckets."""
     name = name_of(node, request)
     segment, buckets = segment_of(request, "segment"), request.number("bucketCount")
-    record = await record_of(node, name)
-    record.layout.rebucket_range(segment, buckets)
+    await record_of(node, name)
     reason, wait = request.query.get("reason", ""), request.flag("wait", True)
     done = await node.scalable.rebucket(name, segment, buckets, reason=reason, wait=wait)
     return await reshaped(node, name, request, done)
