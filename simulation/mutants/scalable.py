@@ -135,7 +135,7 @@ def _deaf_leader() -> list[Patch]:
     rows = {(takeover.Phase.LEADING, kind): Transition(on, (takeover.Phase.LEADING,)) for kind in deaf}
 
     async def look(self: StoredSubscription) -> None:
-        one, version = await self._term.around.records.subscription(self._term.name, self.one.name)
+        one, version = await self._term.context.records.subscription(self._term.name, self.one.name)
         if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
             await real(self)  # the subscription was removed: no leader goes on with it
             return

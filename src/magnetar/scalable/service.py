@@ -92,7 +92,7 @@ class ScalableTopics:
         self.members = self._views.members
         self._controllers: dict[str, Controller] = {}
         self.figures = Figures(self._operations, self._controllers)
-        self._around = ControllerContext(
+        self._context = ControllerContext(
             runtime=runtime,
             records=self.records,
             owners=self._owners,
@@ -382,7 +382,7 @@ class ScalableTopics:
         if controller is None:
             if self._owner.closed:
                 raise NotReady("the broker is stopping: try again")
-            controller = self._controllers[name.canonical] = Controller(name, self._around, self._retire)
+            controller = self._controllers[name.canonical] = Controller(name, self._context, self._retire)
         return controller
 
     def _retire(self, controller: Controller) -> None:

@@ -66,7 +66,7 @@ class HoldExpirer:
         self._next_at = 0.0
         self._soon: dict[TopicName, float] = {}  # when a topic is looked at before all are
         self._timer: asyncio.TimerHandle | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._announced: Seen = {}
         self._shown: dict[tuple[str, str], tuple[Held, Lag]] = {}
         self._warnings = node.registry.counter("magnetar_hold_warnings")
@@ -76,7 +76,7 @@ class HoldExpirer:
     async def round(self) -> None:
         """Runs the checks that are due."""
         node = self._node
-        async with self._turn:
+        async with self._lock:
             now = node.runtime.monotonic()
             soon = [topic for topic, at in self._soon.items() if at <= now]
             try:

@@ -62,7 +62,7 @@ class PeerHandlers:
         self._node = node
         self.plans = ReadPlanner(node)
         self.holds = Holds(node, self.plans)
-        self._turns = KeyedLock()
+        self._locks = KeyedLock()
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
         """NotReady: this broker does not own the topic, or the owner is unknown."""
@@ -73,7 +73,7 @@ class PeerHandlers:
                 return await self.plans.measured(request)
             case Register() | AwaitAssignment() | Leave():
                 return await self._node.scalable.asked(name, request)
-        async with self._turns.through(name.canonical):
+        async with self._locks.through(name.canonical):
             match request:
                 case Create():
                     return await self._create(name, request)

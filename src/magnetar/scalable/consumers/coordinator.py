@@ -49,18 +49,18 @@ class Coordinator:
         self.name = subscription.name
         self.path = paths.scalable_subscription(leading.name, subscription.name)
         self._term = leading
-        self._runtime = leading.around.runtime
+        self._runtime = leading.context.runtime
         self._kept = StoredSubscription(
             leading, subscription, version, ended=lambda error: leading.dropped(self, error)
         )
-        self._grace_s = leading.around.grace_s(leading.name)
+        self._grace_s = leading.context.grace_s(leading.name)
         self._layout = leading.record.layout
         self._drain = drain.restore(subscription)
         self._assign = Assign(subscription.plan, self._layout.epoch, leading.number)
         self._sessions = sessions.Sessions()
         self._listeners: dict[str, Listener] = {}  # by connection
         self._open: set[SegmentId] = set()  # all of whose ancestors are latched, and those that are read early
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._asking: set[tuple[str, SegmentId, int | str]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.closed = False
@@ -85,7 +85,7 @@ class Coordinator:
     # From the term
 
     async def claim(self) -> None:
-        async with self._turn:
+        async with self._lock:
             await self._kept.store(lambda one: replace(one, plan=replace(one.plan, generation=one.plan.generation + 1)))
             self._assign = replace(self._assign, plan=self._kept.one.plan)
             self._drain = drain.restore(self._kept.one)
@@ -107,7 +107,7 @@ class Coordinator:
 
     def layout_seen(self, layout: Layout) -> None:
         async def seen() -> None:
-            async with self._turn:
+            async with self._lock:
                 self._layout = layout
                 await self._drained(drain.LayoutSeen(layout))
 
@@ -117,7 +117,7 @@ class Coordinator:
         """The record may be another one's."""
 
         async def look() -> None:
-            async with self._turn:
+            async with self._lock:
                 await self._kept.look()
                 await self._drained(drain.LatchesStored(self._kept.one))
 
@@ -129,7 +129,7 @@ class Coordinator:
         """`resume`: a session that is to go on. Superseded, ConsumerNotFound: it cannot."""
 
         async def work() -> Assignment:
-            async with self._turn:
+            async with self._lock:
                 session = self._sessions.find(consumer)
                 if resume and session is None:
                     raise ConsumerNotFound(f"the session of {consumer} has ended: register again")
@@ -145,7 +145,7 @@ class Coordinator:
 
     async def leave(self, consumer: str, session: int) -> None:
         async def work() -> None:
-            async with self._turn:
+            async with self._lock:
                 self._forget_listener(consumer, session)
                 await self._session(sessions.Departed(consumer, session))
                 self._departed(consumer)
@@ -156,7 +156,7 @@ class Coordinator:
         """There are clients that say in no other way that they leave. Its registration ends, on any broker."""
 
         async def work() -> None:
-            async with self._turn:
+            async with self._lock:
                 session = self._sessions.find(consumer)
                 if session is None or segment not in assign.assignment(self._assign.plan, consumer):
                     return
@@ -172,7 +172,7 @@ class Coordinator:
 
     def disconnected(self, consumer: str, session: int) -> None:
         async def work() -> None:
-            async with self._turn:
+            async with self._lock:
                 self._forget_listener(consumer, session)
                 await self._session(sessions.Disconnected(consumer, session, self._runtime.wall()))
 
@@ -187,7 +187,7 @@ class Coordinator:
         """The connection ended before its registration was answered, and no other event reports its end (H-F8)."""
 
         async def work() -> None:
-            async with self._turn:
+            async with self._lock:
                 for session in self._sessions.sessions:
                     if session.connection == connection:
                         await self._session(
@@ -333,15 +333,15 @@ class Coordinator:
         self._spawn(ask)
 
     async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
-        owners = self._term.around.owners
+        owners = self._term.context.owners
         if await self._until(lambda: owners.drained(self._topic(segment), self._life, DRAINED_ASK_S)):
-            async with self._turn:
+            async with self._lock:
                 await self._drained(drain.SegmentDrained(segment, life, seeks))
 
     async def _ask_released(self, segment: SegmentId, consumer: str, evict: str = "") -> None:
-        owners = self._term.around.owners
+        owners = self._term.context.owners
         if await self._until(lambda: owners.released(self._topic(segment), self._life, DRAINED_ASK_S, evict=evict)):
-            async with self._turn:
+            async with self._lock:
                 await self._planned(assign.SegmentReleased(segment, consumer))
                 if evict:
                     await self._reassign()
@@ -371,7 +371,7 @@ class Coordinator:
         self._timers[effect.name] = asyncio.get_running_loop().call_later(wait_s, ring)
 
     async def _expire(self, effect: sessions.ArmGrace) -> None:
-        async with self._turn:
+        async with self._lock:
             now_ms = max(self._runtime.wall(), effect.at_ms)  # the wall clock may lag behind the timer's
             held = assign.assignment(self._assign.plan, effect.name)
             await self._session(sessions.GraceExpired(effect.name, effect.generation, now_ms))
@@ -382,7 +382,7 @@ class Coordinator:
     async def _evict(self, segment: SegmentId, consumer: str) -> None:
         """The consumer has lost its link to the leader, but may still have one to the segment. There it would block the
         next consumer (H-F10). Its acknowledgements stay."""
-        owners, topic = self._term.around.owners, self._topic(segment)
+        owners, topic = self._term.context.owners, self._topic(segment)
         try:
             await owners.released(topic, self._life, 0.0, evict=consumer, keeps_acks=True)
         except NotFound:

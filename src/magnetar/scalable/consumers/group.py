@@ -31,7 +31,7 @@ class Group(Coordinator):
             await super()._drained(drain.PollDue())
 
     async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
-        async with self._turn:
+        async with self._lock:
             held = self._kept.one.hold
             if held is not None and hold.place_in(held, self._layout, segment) == DONE:
                 await self._drained(drain.SegmentDrained(segment, life, seeks))
@@ -39,12 +39,12 @@ class Group(Coordinator):
     async def _ask_released(self, segment: SegmentId, consumer: str, evict: str = "") -> None:
         async def released() -> bool:
             try:
-                return await self._term.around.owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
+                return await self._term.context.owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
             except SubscriptionNotFound:
                 return True  # the segment has no reader
 
         if await self._until(released):
-            async with self._turn:
+            async with self._lock:
                 await self._planned(assign.SegmentReleased(segment, consumer))
 
     async def _reassign(self) -> None:

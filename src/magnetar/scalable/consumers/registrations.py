@@ -174,7 +174,7 @@ class StreamRegistrations:
             if coordinator is None:
                 raise NotReady(f"subscription {subscription} is being removed: try again")
         if coordinator is None:
-            record, _ = await term.around.records.fresh(name)
+            record, _ = await term.context.records.fresh(name)
             raise removed(subscription, record, term.incarnation)
         return coordinator
 

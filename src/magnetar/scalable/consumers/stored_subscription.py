@@ -39,7 +39,7 @@ class StoredSubscription:
             if changed == self.one:
                 return
             try:
-                records = self._term.around.records
+                records = self._term.context.records
                 self._version = await records.write_subscription(self._term.name, changed, self._version)
                 self.one = changed
                 return
@@ -53,7 +53,7 @@ class StoredSubscription:
 
     async def look(self) -> None:
         """Read the record again; another's write may mean that this term is over."""
-        records = self._term.around.records
+        records = self._term.context.records
         while True:
             try:
                 stored, version = await records.subscription(self._term.name, self.one.name)

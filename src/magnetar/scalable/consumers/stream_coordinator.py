@@ -87,7 +87,7 @@ class StreamCoordinator(Coordinator):
     async def _ask_received(self, segment: SegmentId, consumer: str) -> None:
         """A segment that is acknowledged immediately is not read ahead of, because it is drained a moment later. An
         answer from before a seek does not count, and the question is asked again."""
-        owners = self._term.around.owners
+        owners = self._term.context.owners
 
         async def received() -> bool:
             if not self._holds(segment, consumer):
@@ -99,7 +99,7 @@ class StreamCoordinator(Coordinator):
             if not await self._until(received):
                 return
             await asyncio.sleep(READ_AHEAD_WAIT_S)
-            async with self._turn:
+            async with self._lock:
                 if not self._holds(segment, consumer):
                     return
                 if seeks == self._kept.one.seeks:
@@ -108,7 +108,7 @@ class StreamCoordinator(Coordinator):
                     return
 
     async def _ask_confirmed(self, segment: SegmentId, consumer: str, ancestors: list[SegmentId]) -> None:
-        owners = self._term.around.owners
+        owners = self._term.context.owners
         lost: SegmentId | None = None
         for ancestor in ancestors:
             try:
@@ -118,7 +118,7 @@ class StreamCoordinator(Coordinator):
                 log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
             lost = ancestor
             break
-        async with self._turn:
+        async with self._lock:
             if lost is None:
                 await self._planned(assign.EarlyConfirmed(segment, consumer))
             else:
@@ -127,7 +127,7 @@ class StreamCoordinator(Coordinator):
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
         """No consumer may attach while descendants are read early. So if none is attached, the reader has left. If it
         had acknowledged the whole segment, no message is redelivered, and the segment drains after its ancestors."""
-        owners, subscription = self._term.around.owners, self._kept.one
+        owners, subscription = self._term.context.owners, self._kept.one
 
         async def left() -> bool:
             if not self._watches(segment, consumer):
@@ -146,7 +146,7 @@ class StreamCoordinator(Coordinator):
 
         if not await self._until(left) or not await self._until(decided):
             return
-        async with self._turn:
+        async with self._lock:
             if drained:
                 await self._drained(drain.SegmentDrained(segment, subscription.life, subscription.seeks))
             elif self._watches(segment, consumer):
@@ -178,12 +178,12 @@ class StreamCoordinator(Coordinator):
             await self._evict(segment, consumer)
 
     async def _ask_applied(self, segment: SegmentId, consumer: str) -> None:
-        owners = self._term.around.owners
+        owners = self._term.context.owners
         while True:
             seeks = self._kept.one.seeks
             if not await self._until(partial(owners.apply_acks, self._topic(segment), self._life, seeks)):
                 return
-            async with self._turn:
+            async with self._lock:
                 if seeks == self._kept.one.seeks:
                     await self._planned(assign.AcksApplied(segment, consumer))
                     await self._reassign()

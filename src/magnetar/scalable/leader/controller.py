@@ -59,22 +59,22 @@ class ControllerContext:
 class Controller:
     """`retired` is called when no client needs the controller any more: it leads nothing and holds nothing then."""
 
-    def __init__(self, name: TopicName, around: ControllerContext, retired: Callable[[Controller], None]) -> None:
+    def __init__(self, name: TopicName, context: ControllerContext, retired: Callable[[Controller], None]) -> None:
         self.name = name
         self.term: Term | None = None
-        self._around = around
+        self._context = context
         self._retired = retired
-        self._owner = Owner(f"controller {name}", around.failed)
+        self._owner = Owner(f"controller {name}", context.failed)
         self._state = TakeOver()
         self._lock: Lock | None = None
         self._locking = asyncio.Lock()  # one change of the lock at a time
         self._changed = asyncio.Event()
         self._retry_s = CALL_RETRY_S_MIN
         self._fenced = Pause()
-        self._used_at = around.runtime.monotonic()
-        self._proven_at = around.runtime.monotonic()
+        self._used_at = context.runtime.monotonic()
+        self._proven_at = context.runtime.monotonic()
         self._timer: asyncio.TimerHandle | None = None
-        store = around.records.store
+        store = context.records.store
         self._stops = [
             store.subscribe(paths.controller(name), self._heard_lock),
             store.on_session(self._heard_session),
@@ -89,7 +89,7 @@ class Controller:
 
     def need(self) -> None:
         """A client needs a leader: compete for the lock, unless a leader is known or is being found."""
-        self._used_at = self._around.runtime.monotonic()
+        self._used_at = self._context.runtime.monotonic()
         if not self._fenced.lasts(self._used_at):
             self._feed(takeover.Needed())
 
@@ -100,7 +100,7 @@ class Controller:
             async with asyncio.timeout(wait_s):
                 while True:
                     if self.term is not None:
-                        self._used_at = self._around.runtime.monotonic()
+                        self._used_at = self._context.runtime.monotonic()
                         return self.term
                     self.need()
                     self._changed.clear()
@@ -112,16 +112,16 @@ class Controller:
 
     async def leader(self) -> Broker | None:
         """The broker that holds the lock, as the store says now."""
-        node = await self._around.records.store.get(paths.controller(self.name))
+        node = await self._context.records.store.get(paths.controller(self.name))
         return None if node is None else decode_leader(node.value)
 
     async def _follow(self) -> None:
         """Not ours: whose is it?"""
-        record, _ = await self._around.records.fresh(self.name)
+        record, _ = await self._context.records.fresh(self.name)
         if record is None or record.lifecycle is Lifecycle.GONE:
             raise TopicNotFound(f"Scalable topic not found: {self.name}")
         leader = await self.leader()
-        if leader is not None and leader.id != self._around.me().id:
+        if leader is not None and leader.id != self._context.me().id:
             words = f"{self.name} is led by {leader.id}: send the request there"
             raise Moved(words, owner=leader.id, http=leader.urls.http or leader.urls.https, resource=str(self.name))
         await asyncio.sleep(CALL_RETRY_S_MIN)  # it was released in between, or is left over from our old session
@@ -144,7 +144,7 @@ class Controller:
         before = self._state
         self._state, effects = takeover.step(before, event)
         if isinstance(event, RecordRead) and before.phase is self._state.phase is Phase.LEADING:
-            self._proven_at = self._around.runtime.monotonic()
+            self._proven_at = self._context.runtime.monotonic()
             self._seen(event.record)
         for effect in effects:
             self._do(effect)
@@ -179,17 +179,17 @@ class Controller:
                 self._spawn(self._end(term, why))
 
     def _begin(self, number: int, record: Record) -> None:
-        self._proven_at = self._around.runtime.monotonic()
-        self.term = Term(self.name, record, self._around, refused=self._refused, prove=self._prove)
-        self._around.runtime.mark("takeover.won", topic=str(self.name), term=number, epoch=record.epoch)
+        self._proven_at = self._context.runtime.monotonic()
+        self.term = Term(self.name, record, self._context, refused=self._refused, prove=self._prove)
+        self._context.runtime.mark("takeover.won", topic=str(self.name), term=number, epoch=record.epoch)
         log.info("term_started", topic=str(self.name), term=number, epoch=record.epoch)
 
     def _prove(self) -> None:
         self._feed(takeover.ProofDue())
 
     def _refused(self, term: Term, why: str) -> None:
-        self._around.runtime.mark("zombie.fenced", topic=str(self.name), term=term.number, why=why)
-        if self.term is term and (pause_s := self._fenced.refused(self._around.runtime.monotonic())):
+        self._context.runtime.mark("zombie.fenced", topic=str(self.name), term=term.number, why=why)
+        if self.term is term and (pause_s := self._fenced.refused(self._context.runtime.monotonic())):
             log.warning("term_refused_again", topic=str(self.name), term=term.number, pause_s=pause_s, why=why)
             asyncio.get_running_loop().call_later(pause_s, self._changed.set)  # those who wait for a leader ask again
         self._feed(takeover.TermRefused(term.number))
@@ -199,21 +199,21 @@ class Controller:
         await term.close()
 
     async def _call(self, call: ReadRecord | WriteRecord) -> None:
-        event = await self._around.records.call(self.name, call)
+        event = await self._context.records.call(self.name, call)
         if isinstance(event, CallLost):
             wait_s, self._retry_s = self._retry_s, min(2 * self._retry_s, CALL_RETRY_S_MAX)
             await asyncio.sleep(wait_s)
         self._feed(event)  # type: ignore[arg-type]  # the store answers these two calls with what the machine knows
 
     async def _compete(self) -> None:
-        value = encode_leader(self._around.me())
+        value = encode_leader(self._context.me())
         while True:
             async with self._locking:
                 if self._lock is not None:
                     self._feed(takeover.LockWon())
                     return
                 try:
-                    self._lock = await self._around.locks.acquire(
+                    self._lock = await self._context.locks.acquire(
                         paths.controller(self.name), value, on_lost=self._lost
                     )
                 except Conflict:
@@ -231,7 +231,7 @@ class Controller:
             lock, self._lock = self._lock, None
             if lock is not None:
                 try:
-                    await self._around.locks.release(lock)
+                    await self._context.locks.release(lock)
                 except MagnetarError as error:
                     log.warning(
                         "lock_release_failed", topic=str(self.name), error=str(error)
@@ -246,13 +246,13 @@ class Controller:
 
     def _heard_lock(self, event: Event) -> None:
         freed = event.change is Change.DELETED and event.path == paths.controller(self.name)
-        paused = self._fenced.lasts(self._around.runtime.monotonic())
+        paused = self._fenced.lasts(self._context.runtime.monotonic())
         if freed and not paused and not self._locking.locked() and not self._owner.closed:  # else released by us
             self._spawn(self._freed())
 
     async def _freed(self) -> None:
         """Another broker released the lock. A deleted topic needs no leader: brokers would pass its lock on forever."""
-        event = await self._around.records.call(self.name, ReadRecord(takeover.OP))
+        event = await self._context.records.call(self.name, ReadRecord(takeover.OP))
         if isinstance(event, RecordRead) and (event.record is None or event.record.lifecycle is Lifecycle.GONE):
             return
         self._feed(takeover.LockFreed())
@@ -262,7 +262,7 @@ class Controller:
             self._feed(takeover.ProofDue())
 
     def _tick(self) -> None:
-        now = self._around.runtime.monotonic()
+        now = self._context.runtime.monotonic()
         busy = self.term is not None and self.term.busy
         if busy:
             self._used_at = now
@@ -276,4 +276,4 @@ class Controller:
         self._timer = asyncio.get_running_loop().call_later(LEADER_PROOF_S, self._tick)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._around.runtime.spawn(self._owner, work)
+        self._context.runtime.spawn(self._owner, work)

@@ -111,7 +111,7 @@ class Term:
         self,
         name: TopicName,
         record: Record,
-        around: ControllerContext,
+        context: ControllerContext,
         *,
         refused: Callable[[Term, str], None],
         prove: Callable[[], None],
@@ -120,15 +120,15 @@ class Term:
         self.number = record.term
         self.incarnation = record.incarnation
         self.record = record  # as last seen; decisions read it again
-        self.around = around
-        self.owner = Owner(f"term {record.term} of {name}", around.failed)
+        self.context = context
+        self.owner = Owner(f"term {record.term} of {name}", context.failed)
         self.coordinators: dict[str, Coordinator] = {}
         self._refused = refused
         self._prove = prove
         self._one_reshape = asyncio.Lock()  # others wait (H-A5)
         self._working = 0
         self._loading: dict[str, asyncio.Task[Coordinator | None]] = {}
-        self._stop = around.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
+        self._stop = context.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
         self.spawn(self._restore())
 
     @property
@@ -136,7 +136,7 @@ class Term:
         return self._working > 0 or any(one.members for one in self.coordinators.values())
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return self.around.runtime.spawn(self.owner, work)
+        return self.context.runtime.spawn(self.owner, work)
 
     async def close(self) -> None:
         self._stop()
@@ -152,10 +152,10 @@ class Term:
         return self.spawn(self._reshape(begun, operation))
 
     def resume_reshape(self, record: Record, version: int) -> None:
-        now_ms = self.around.runtime.wall()
+        now_ms = self.context.runtime.wall()
         assert record.intent is not None
         op, kind = record.intent.op, record.intent.kind
-        operation = self.around.operations.begin(self.name, op, kind, now_ms)
+        operation = self.context.operations.begin(self.name, op, kind, now_ms)
         self._mark("reshape.resumed", op=op, kind=kind)
         operation.stepped("resumed", Phase.PROVISION.name, now_ms)
         self.spawn(self._reshape(reshape.resume(record, version, term=self.number, now_ms=now_ms), operation))
@@ -171,7 +171,7 @@ class Term:
 
     async def look(self) -> None:
         """The layout may be another one: those who give segments out must know."""
-        record, _ = await self._again(lambda: self.around.records.fresh(self.name))
+        record, _ = await self._again(lambda: self.context.records.fresh(self.name))
         if record is not None and record.incarnation == self.incarnation:
             self.record = record
             for coordinator in list(self.coordinators.values()):
@@ -184,7 +184,7 @@ class Term:
 
     def resume_deletion(self, record: Record, version: int) -> None:
         op = f"delete-{record.incarnation}"
-        operation = self.around.operations.begin(self.name, op, "DELETE", self.around.runtime.wall())
+        operation = self.context.operations.begin(self.name, op, "DELETE", self.context.runtime.wall())
         self._mark("deletion.resumed", op=op)
         self.spawn(self._delete(deletion.resume(op, record, version, term=self.number), operation))
 
@@ -206,7 +206,7 @@ class Term:
     def _resume_seek(self, subscription: Subscription) -> None:
         """An earlier leader left the seek unfinished."""
         assert subscription.seek is not None
-        operation = self.around.operations.begin(self.name, subscription.seek.op, "SEEK", self.around.runtime.wall())
+        operation = self.context.operations.begin(self.name, subscription.seek.op, "SEEK", self.context.runtime.wall())
         self._mark("seek.resumed", op=subscription.seek.op)
         self.seek(machines_seek.resume(subscription), operation)
 
@@ -230,7 +230,7 @@ class Term:
             self._step(kind.name, kind.label(before, event, after), after.phase.name, operation)
 
         with self._work():
-            runner = MachineRunner(self.around.runtime, self.owner, step=kind.step, perform=self._perform, moved=moved)
+            runner = MachineRunner(self.context.runtime, self.owner, step=kind.step, perform=self._perform, moved=moved)
             state, outcome = await runner.run(*begun)
             self._ended(operation, state.phase.name, outcome)
             return outcome
@@ -239,27 +239,27 @@ class Term:
         if isinstance(state, Seeking) and state.waits and isinstance(call, effects.ReadSubscription):
             await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
         if isinstance(call, effects.AskOwner):
-            return await self.around.owners.call(self.name, call)
+            return await self.context.owners.call(self.name, call)
         if (
             isinstance(call, effects.ListSubscriptions)
             and isinstance(state, Reshape)
             and not await self._carried(state)
         ):
             return effects.CallLost(call.op, call)
-        return await self.around.records.call(self.name, call)
+        return await self.context.records.call(self.name, call)
 
     async def _carried(self, state: Reshape) -> bool:
         """Subscriptions that plain topics had on their own are among those that are listed. False: not all yet."""
         if state.record is None or state.intent.kind is not Kind.MIGRATE:
             return True
-        around = self.around
+        context = self.context
 
         async def begin(begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
-            await work(around.runtime, self.owner, around.records, around.owners, self.name, begun)
+            await work(context.runtime, self.owner, context.records, context.owners, self.name, begun)
 
         try:
             count = await carry(
-                self.name, state.record, state.op, records=around.records, owners=around.owners, begin=begin
+                self.name, state.record, state.op, records=context.records, owners=context.owners, begin=begin
             )
         except MagnetarError as error:
             log.warning("subscription_migration_failed", topic=str(self.name), term=self.number, error=str(error))
@@ -272,17 +272,17 @@ class Term:
             self._refused(self, outcome.why)
             return
         refusal = outcome.refusal
-        operation.ended(phase, self.around.runtime.wall(), "" if refusal is None else str(refusal.error()))
+        operation.ended(phase, self.context.runtime.wall(), "" if refusal is None else str(refusal.error()))
         if refusal is None:
-            self.around.operations.count(operation)
+            self.context.operations.count(operation)
 
     def _step(self, machine: str, step: str, phase: str, operation: Operation) -> None:
         if step:
-            operation.stepped(step, phase, self.around.runtime.wall())
+            operation.stepped(step, phase, self.context.runtime.wall())
             self._mark(f"{machine}.{step}", op=operation.op, kind=operation.kind)
 
     def _mark(self, what: str, **facts: object) -> None:
-        self.around.runtime.mark(what, topic=str(self.name), term=self.number, **facts)
+        self.context.runtime.mark(what, topic=str(self.name), term=self.number, **facts)
         log.info(what.replace(".", "_"), topic=str(self.name), term=self.number, **facts)
 
     # Stream subscriptions
@@ -300,7 +300,7 @@ class Term:
 
     async def _restore(self) -> None:
         """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
-        stored = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
+        stored = await self._again(lambda: self.context.records.subscriptions(self.name, self.incarnation))
         for subscription in [one for one, _ in stored if one.seek is not None]:
             self._resume_seek(subscription)
         for name in [one.name for one, _ in stored if one.type is Type.STREAM or one.members]:
@@ -308,7 +308,7 @@ class Term:
 
     async def _load(self, subscription: str) -> Coordinator | None:
         try:
-            stored, version = await self.around.records.subscription(self.name, subscription)
+            stored, version = await self.context.records.subscription(self.name, subscription)
             if (
                 stored is None
                 or stored.incarnation != self.incarnation

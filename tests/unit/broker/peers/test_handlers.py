@@ -112,7 +112,7 @@ async def test_calls_for_one_topic_wait_for_each_other(world: World) -> None:
     owner = world.node.peers.owner(NAME)
     await asyncio.gather(*(owner.create("op-1", Term(1), ("a", "b")) for _ in range(5)), owner.seal("o", Term(2)))
     assert (await a_topic(world)).managed.terminated is not None
-    assert len(world.node.handlers._turns) == 0
+    assert len(world.node.handlers._locks) == 0
 
 
 async def test_a_topic_that_keeps_nothing_has_no_end(world: World) -> None:
