@@ -85,7 +85,7 @@ class ScalableTopics:
         self._in_use = in_use
         self._task_failed = failed
         self._owner = Owner("scalable topics", self._failed)
-        self._owners = SegmentClient(peers)
+        self._segment_client = SegmentClient(peers)
         self._locks = Locks(store, runtime, "controllers")
         self._operations = Operations()
         self._views = Views(runtime, self.records, brokers, poke=self.poke)
@@ -95,7 +95,7 @@ class ScalableTopics:
         self._context = ControllerContext(
             runtime=runtime,
             records=self.records,
-            owners=self._owners,
+            segment_client=self._segment_client,
             locks=self._locks,
             operations=self._operations,
             me=lambda: brokers.ownership.me,
@@ -167,7 +167,7 @@ class ScalableTopics:
             except BadVersion:
                 continue  # another writer was faster: read its record
         self._runtime.mark("scalable.created", topic=str(name), incarnation=new.incarnation)
-        await self._owners.ensure(name, list(new.everything()), incarnation=new.incarnation)
+        await self._segment_client.ensure(name, list(new.everything()), incarnation=new.incarnation)
         return new
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
@@ -317,7 +317,7 @@ class ScalableTopics:
         return [one for one, _ in await self.records.subscriptions(name, record.incarnation)]
 
     async def _work(self, name: TopicName, begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
-        await work(self._runtime, self._owner, self.records, self._owners, name, begun)
+        await work(self._runtime, self._owner, self.records, self._segment_client, name, begun)
 
     # Stream consumers
 

@@ -194,8 +194,8 @@ class PlainTopics:
 
     async def forget_partitions(self, name: TopicName) -> None:
         """A partition of a migrated topic was deleted: deletes the partition count too."""
-        found = await self._node.scalable.records.fresh(name.scalable)
-        if found[0] is not None and not found[0].is_live:
+        record, _ = await self._node.scalable.records.fresh(name.scalable)
+        if record is not None and not record.is_live:
             try:
                 await self._node.catalogue.forget_partitioned(name)
             except NotFound:

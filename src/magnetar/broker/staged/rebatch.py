@@ -45,7 +45,7 @@ class StageRebatcher:
         self._first = first
         self._partitions = partitions
         places = partitions or len(cutting.starts)
-        self._known: dict[bytes, _Way] = {}  # of keys of text that came before
+        self._cached: dict[bytes, _Way] = {}  # of keys of text that came before
         self._rows: list[Row] = []
         self._next = -1  # the number behind the last message
         self._pieces: list[list[bytes]] = [[] for _ in range(places)]
@@ -55,7 +55,7 @@ class StageRebatcher:
         """Sets the batch limits; called while no message waits."""
         before, self.cutting = self.cutting, cutting
         if (cutting.epoch, cutting.routing) != (before.epoch, before.routing):
-            self._known.clear()
+            self._cached.clear()
             if not self._partitions:
                 self._pieces = [[] for _ in cutting.starts]
                 self._numbers = [[] for _ in cutting.starts]
@@ -133,11 +133,11 @@ class StageRebatcher:
         """None: a message has an invalid key."""
         if self.cutting.epoch < 0 and not self._partitions:
             return []
-        known, ways = self._known, []
+        cached, ways = self._cached, []
         try:
             for at, row in enumerate(rows, number):
                 key = row[5]
-                way = None if key is None or row[6] else known.get(key)
+                way = None if key is None or row[6] else cached.get(key)
                 ways.append((way or self._way(key, row[6], at))[0])
         except ValueError:  # not text, or not base64
             return None
@@ -146,15 +146,15 @@ class StageRebatcher:
     def _way(self, key: bytes | None, base64: bool, number: int) -> _Way:
         if key is None:
             return self._loose(number), -1
-        way = None if base64 else self._known.get(key)
+        way = None if base64 else self._cached.get(key)
         if way is None:
             text = key.decode()
             raw = b64decode(text) if base64 else key
             way = self._place(text, raw), low16(murmur3(raw))
             if not base64 and len(key) <= CACHED_KEY_CHARS_MAX:
-                if len(self._known) >= ROUTES_CACHED_MAX:
-                    self._known.clear()
-                self._known[key] = way
+                if len(self._cached) >= ROUTES_CACHED_MAX:
+                    self._cached.clear()
+                self._cached[key] = way
         return way
 
     def _place(self, text: str, raw: bytes) -> int:

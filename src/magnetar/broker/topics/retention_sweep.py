@@ -49,7 +49,7 @@ class _Namespace:
 class Record:
     path: str
     value: bytes
-    known: _Namespace
+    context: _Namespace
     sizes: TopicSizes | None = None  # of the scalable topic that it is a segment of
 
 
@@ -126,7 +126,7 @@ class RetentionSweeper:
             name = paths.topic_of(record.path)
             if name.canonical in node.topics.loaded or not await self._worth(name, record):
                 return False
-            if not await self._ours(name, record.known.policies):
+            if not await self._ours(name, record.context.policies):
                 return False
             topic = await node.topics.get(name, create=False)
             if isinstance(topic, Topic):
@@ -141,8 +141,8 @@ class RetentionSweeper:
     async def _worth(self, name: TopicName, record: Record) -> bool:
         """Whether there may be data to trim, or an unknown backlog."""
         node = self._node
-        own = await node.topic_policies.of(name) if whole(name) in record.known.named else None
-        ruled = topic_settings(node.settings, record.known.policies, own, scalable=name.is_segment)
+        own = await node.topic_policies.of(name) if whole(name) in record.context.named else None
+        ruled = topic_settings(node.settings, record.context.policies, own, scalable=name.is_segment)
         now_ms = node.clock.now_ms()
         rule = Rule(
             ruled.retention,

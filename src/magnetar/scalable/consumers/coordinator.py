@@ -333,14 +333,16 @@ class Coordinator:
         self._spawn(ask)
 
     async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
-        owners = self._term.context.owners
-        if await self._until(lambda: owners.drained(self._topic(segment), self._life, DRAINED_ASK_S)):
+        segment_client = self._term.context.segment_client
+        if await self._until(lambda: segment_client.drained(self._topic(segment), self._life, DRAINED_ASK_S)):
             async with self._lock:
                 await self._drained(drain.SegmentDrained(segment, life, seeks))
 
     async def _ask_released(self, segment: SegmentId, consumer: str, evict: str = "") -> None:
-        owners = self._term.context.owners
-        if await self._until(lambda: owners.released(self._topic(segment), self._life, DRAINED_ASK_S, evict=evict)):
+        segment_client = self._term.context.segment_client
+        if await self._until(
+            lambda: segment_client.released(self._topic(segment), self._life, DRAINED_ASK_S, evict=evict)
+        ):
             async with self._lock:
                 await self._planned(assign.SegmentReleased(segment, consumer))
                 if evict:
@@ -382,9 +384,9 @@ class Coordinator:
     async def _evict(self, segment: SegmentId, consumer: str) -> None:
         """The consumer has lost its link to the leader, but may still have one to the segment. There it would block the
         next consumer (H-F10). Its acknowledgements stay."""
-        owners, topic = self._term.context.owners, self._topic(segment)
+        segment_client, topic = self._term.context.segment_client, self._topic(segment)
         try:
-            await owners.released(topic, self._life, 0.0, evict=consumer, keeps_acks=True)
+            await segment_client.released(topic, self._life, 0.0, evict=consumer, keeps_acks=True)
         except NotFound:
             pass  # the subscription or the segment was deleted: no consumer blocks it
         except MagnetarError as error:

@@ -39,7 +39,7 @@ class Group(Coordinator):
     async def _ask_released(self, segment: SegmentId, consumer: str, evict: str = "") -> None:
         async def released() -> bool:
             try:
-                return await self._term.context.owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
+                return await self._term.context.segment_client.released(self._topic(segment), self._life, DRAINED_ASK_S)
             except SubscriptionNotFound:
                 return True  # the segment has no reader
 

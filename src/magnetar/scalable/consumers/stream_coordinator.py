@@ -87,12 +87,12 @@ class StreamCoordinator(Coordinator):
     async def _ask_received(self, segment: SegmentId, consumer: str) -> None:
         """A segment that is acknowledged immediately is not read ahead of, because it is drained a moment later. An
         answer from before a seek does not count, and the question is asked again."""
-        owners = self._term.context.owners
+        segment_client = self._term.context.segment_client
 
         async def received() -> bool:
             if not self._holds(segment, consumer):
                 return True
-            return await owners.received(self._topic(segment), self._life, consumer, DRAINED_ASK_S)
+            return await segment_client.received(self._topic(segment), self._life, consumer, DRAINED_ASK_S)
 
         while True:
             seeks = self._kept.one.seeks
@@ -108,11 +108,11 @@ class StreamCoordinator(Coordinator):
                     return
 
     async def _ask_confirmed(self, segment: SegmentId, consumer: str, ancestors: list[SegmentId]) -> None:
-        owners = self._term.context.owners
+        segment_client = self._term.context.segment_client
         lost: SegmentId | None = None
         for ancestor in ancestors:
             try:
-                if await owners.received(self._topic(ancestor), self._life, consumer, 0.0):
+                if await segment_client.received(self._topic(ancestor), self._life, consumer, 0.0):
                     continue
             except MagnetarError as error:
                 log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
@@ -127,12 +127,12 @@ class StreamCoordinator(Coordinator):
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
         """No consumer may attach while descendants are read early. So if none is attached, the reader has left. If it
         had acknowledged the whole segment, no message is redelivered, and the segment drains after its ancestors."""
-        owners, subscription = self._term.context.owners, self._kept.one
+        segment_client, subscription = self._term.context.segment_client, self._kept.one
 
         async def left() -> bool:
             if not self._watches(segment, consumer):
                 return True
-            return await owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
+            return await segment_client.released(self._topic(segment), self._life, DRAINED_ASK_S)
 
         drained = False
 
@@ -140,7 +140,7 @@ class StreamCoordinator(Coordinator):
             nonlocal drained
             if not self._watches(segment, consumer):
                 return True
-            answer = await owners.acknowledged(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
+            answer = await segment_client.acknowledged(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
             drained = answer.happened
             return answer.happened or not answer.complete
 
@@ -178,10 +178,10 @@ class StreamCoordinator(Coordinator):
             await self._evict(segment, consumer)
 
     async def _ask_applied(self, segment: SegmentId, consumer: str) -> None:
-        owners = self._term.context.owners
+        segment_client = self._term.context.segment_client
         while True:
             seeks = self._kept.one.seeks
-            if not await self._until(partial(owners.apply_acks, self._topic(segment), self._life, seeks)):
+            if not await self._until(partial(segment_client.apply_acks, self._topic(segment), self._life, seeks)):
                 return
             async with self._lock:
                 if seeks == self._kept.one.seeks:

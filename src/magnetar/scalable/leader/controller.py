@@ -48,7 +48,7 @@ class ControllerContext:
 
     runtime: Runtime
     records: RecordStore
-    owners: SegmentClient
+    segment_client: SegmentClient
     locks: Locks
     operations: Operations
     me: Callable[[], Broker]

@@ -27,10 +27,10 @@ Begin = Callable[[tuple[SubscriptionChange, tuple[Effect, ...]]], Awaitable[None
 
 
 async def carry(
-    name: TopicName, record: Record, op: str, *, records: RecordStore, owners: SegmentClient, begin: Begin
+    name: TopicName, record: Record, op: str, *, records: RecordStore, segment_client: SegmentClient, begin: Begin
 ) -> int:
     """How many subscriptions got a record. Any error: not all of it is done, ask again."""
-    facts = await look(record, op, owners, guard=True)
+    facts = await look(record, op, segment_client, guard=True)
     existing = [one for one, _ in await records.subscriptions(name, record.incarnation)]
     new = missing(carried(facts), existing)
     for subscription in new:
@@ -45,11 +45,11 @@ async def carry(
     return len(new)
 
 
-async def look(record: Record, op: str, owners: SegmentClient, *, guard: bool = False) -> list[PlainFacts]:
+async def look(record: Record, op: str, segment_client: SegmentClient, *, guard: bool = False) -> list[PlainFacts]:
     """What the plain topics of a record have, in the order of their partitions."""
     topics = [topic_name(one.legacy_topic) for one in record.layout.segments if one.legacy_topic]
     facts: list[PlainFacts] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
         batch = topics[start : start + CALLS_AT_ONCE_MAX]
-        facts += await asyncio.gather(*(owners.look(one, op, guard=guard) for one in batch))
+        facts += await asyncio.gather(*(segment_client.look(one, op, guard=guard) for one in batch))
     return facts

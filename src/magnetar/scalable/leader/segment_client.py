@@ -77,8 +77,8 @@ LOOKED_AT = (Seal, Fence, SeedDedup)
 
 
 class SegmentClient:
-    def __init__(self, owners: Peers) -> None:
-        self._peers = owners
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
 
     async def ensure(self, topic: TopicName, segments: Sequence[Child], *, incarnation: int) -> None:
         """Creates the segments that the record lists as active. An owner that does not answer is asked again; a segment

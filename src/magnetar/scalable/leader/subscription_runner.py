@@ -24,7 +24,7 @@ async def work(
     runtime: Runtime,
     owner: Owner,
     records: RecordStore,
-    owners: SegmentClient,
+    segment_client: SegmentClient,
     name: TopicName,
     begun: tuple[SubscriptionChange, tuple[Effect, ...]],
 ) -> None:
@@ -34,7 +34,7 @@ async def work(
 
     async def perform(state: SubscriptionChange, call: Call) -> Event:
         if isinstance(call, AskOwner):
-            return await owners.call(name, call)
+            return await segment_client.call(name, call)
         return await records.call(name, call)
 
     drive = MachineRunner(runtime, owner, step=subscription_change.step, perform=perform, moved=moved)

@@ -239,7 +239,7 @@ class Term:
         if isinstance(state, Seeking) and state.waits and isinstance(call, effects.ReadSubscription):
             await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
         if isinstance(call, effects.AskOwner):
-            return await self.context.owners.call(self.name, call)
+            return await self.context.segment_client.call(self.name, call)
         if (
             isinstance(call, effects.ListSubscriptions)
             and isinstance(state, Reshape)
@@ -255,11 +255,16 @@ class Term:
         context = self.context
 
         async def begin(begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
-            await work(context.runtime, self.owner, context.records, context.owners, self.name, begun)
+            await work(context.runtime, self.owner, context.records, context.segment_client, self.name, begun)
 
         try:
             count = await carry(
-                self.name, state.record, state.op, records=context.records, owners=context.owners, begin=begin
+                self.name,
+                state.record,
+                state.op,
+                records=context.records,
+                segment_client=context.segment_client,
+                begin=begin,
             )
         except MagnetarError as error:
             log.warning("subscription_migration_failed", topic=str(self.name), term=self.number, error=str(error))

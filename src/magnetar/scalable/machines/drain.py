@@ -85,7 +85,7 @@ class Drain:
     life: int
     seeks: int
     latched: frozenset[SegmentId] = frozenset()  # as stored
-    told: frozenset[SegmentId] = frozenset()  # drained, not stored yet
+    unstored: frozenset[SegmentId] = frozenset()  # drained, not stored yet
     sealed: frozenset[SegmentId] = frozenset()  # of the layout last seen
 
 
@@ -109,14 +109,14 @@ def step(state: Drain, event: Event) -> Step:
         case LayoutSeen(layout=layout):
             sealed = frozenset(one.id for one in layout.segments if not one.is_active)
             listed = {one.id for one in layout.segments}
-            state = replace(state, sealed=sealed, told=state.told & listed)
+            state = replace(state, sealed=sealed, unstored=state.unstored & listed)
             return state, (*_ask(state), Reassign())
         case PollDue():
             return state, _ask(state)
         case SegmentDrained(segment=segment, life=life, seeks=seeks):
-            if (life, seeks) != (state.life, state.seeks) or segment in state.latched | state.told:
+            if (life, seeks) != (state.life, state.seeks) or segment in state.latched | state.unstored:
                 return state, ()  # from before a seek, from another incarnation, or known
-            return _store(replace(state, told=state.told | {segment}))
+            return _store(replace(state, unstored=state.unstored | {segment}))
         case LatchesStored(subscription=stored):
             return _stored(state, stored)
 
@@ -125,19 +125,19 @@ def _stored(state: Drain, stored: Subscription) -> Step:
     if stored.life != state.life:
         return state, ()  # another subscription of this name: its own controller sees to it
     if stored.seeks != state.seeks:
-        state = replace(state, seeks=stored.seeks, latched=frozenset(stored.latched), told=frozenset())
+        state = replace(state, seeks=stored.seeks, latched=frozenset(stored.latched), unstored=frozenset())
         return state, (*_ask(state), Reassign())
     latched = frozenset(stored.latched)
     changed = latched != state.latched
-    state = replace(state, latched=latched, told=state.told - latched)
+    state = replace(state, latched=latched, unstored=state.unstored - latched)
     effects: tuple[Effect, ...] = (Reassign(),) if changed else ()
-    return (state, (*effects, *_store(state)[1])) if state.told else (state, effects)
+    return (state, (*effects, *_store(state)[1])) if state.unstored else (state, effects)
 
 
 def _store(state: Drain) -> Step:
-    return state, (StoreLatches(tuple(sorted(state.latched | state.told))),)
+    return state, (StoreLatches(tuple(sorted(state.latched | state.unstored))),)
 
 
 def _ask(state: Drain) -> tuple[Effect, ...]:
-    left = sorted(state.sealed - state.latched - state.told)
+    left = sorted(state.sealed - state.latched - state.unstored)
     return tuple(AskDrained(segment, state.life, state.seeks) for segment in left)

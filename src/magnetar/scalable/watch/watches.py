@@ -195,11 +195,11 @@ class _Watched:
                 call()
 
     def _gone(self) -> None:
-        told = [session for sessions in self._sessions.values() for session in sessions.values()]
+        ended = [session for sessions in self._sessions.values() for session in sessions.values()]
         self._sessions.clear()
         self._end()
         text = f"Scalable topic not found: {self.name}"
-        for session in told:
+        for session in ended:
             session.topic = None
             if not session.peer.closed:
                 session.peer.write(layouts.update_failed(session.id, TopicNotFound.wire, text))

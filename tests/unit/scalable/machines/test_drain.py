@@ -77,7 +77,7 @@ def test_a_write_that_was_overtaken_is_made_again_over_what_stands_there():
 def test_a_seek_takes_latches_back_and_forgets_what_was_told():
     state, _ = step(watching(), SegmentDrained(S0, 4, 2))
     state, effects = step(state, LatchesStored(replace(STORED, seeks=3)))
-    assert (state.latched, state.told, state.seeks) == (frozenset(), frozenset(), 3)
+    assert (state.latched, state.unstored, state.seeks) == (frozenset(), frozenset(), 3)
     assert effects == (AskDrained(S0, 4, 3), AskDrained(S1, 4, 3), Reassign())
 
 
