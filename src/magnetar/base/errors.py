@@ -282,6 +282,10 @@ class Throttled(Unavailable):
     http = 429
 
 
+class SessionLost(Unavailable):
+    """The broker has lost its session with the metadata store and ends: another broker takes its topics."""
+
+
 class StorageFull(Unavailable):
     """The disk or a quota of it is full: nothing was acknowledged, the node stops taking writes."""
 

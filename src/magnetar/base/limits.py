@@ -37,10 +37,9 @@ METADATA_CHECKED_TRIES_MAX = 5  # rounds of put, re-read, compare before an unkn
 METADATA_UPDATE_TRIES_MAX = 100  # compare-and-set rounds of one update: more than that many rivals is a livelock
 METADATA_CACHE_ENTRIES_MAX = 10_000  # decoded records one cache keeps
 METADATA_CACHE_BYTES_MAX = 8 * 1024 * 1024  # of their paths and values as stored: clients choose the names in paths
-METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = (
-    0.1,
-    60.0,
-)  # back-off of a lock whose store did not answer (SC-D2)
+METADATA_RETRY_S_MIN = 0.1  # back-off of a lock whose store did not answer, doubling to a third of a session (SC-D2)
+SESSION_S = 30.0  # of a session with a metadata store that does not say its timeout: Pulsar's default
+LOCKS_AT_ONCE_MAX = 100  # locks that a process validates at the same time after a lost session
 ELECTION_RETRY_S = 5.0  # as Pulsar: a failed election is tried again after this long
 LEADER_WAIT_S = 30.0  # reading the leader while an election is open waits at most this long
 
@@ -262,6 +261,7 @@ CLIENT_CONNECT_S = 10.0  # TCP and CONNECTED, as stock clients: a host that does
 CLIENT_CLOSE_S = 5.0  # for the last bytes to leave when a client closes: then the connection is cut
 CLIENT_OPERATION_S = 30.0  # any request of a client, and the first attach of a producer or consumer
 CLIENT_BACKOFF_S_MIN, CLIENT_BACKOFF_S_MAX = 0.1, 60.0  # attaching again, doubling, as stock clients
+CLIENT_RECONNECT_S_MAX = 3.0  # unless the broker limits the rate: a dead owner's topics have another one soon
 CLIENT_REFUSED_S = 5.0  # a first connection that every address refuses: long enough for a broker that starts
 CLIENT_OUTAGE_LOG_S = 60.0  # between two warnings of one outage: an attempt every few seconds is not worth a line each
 CLIENT_OUTAGES_MAX = 1_000  # addresses that do not answer, remembered by one client: more brokers than a cluster has
@@ -367,7 +367,6 @@ RECORDS_DECODED_MAX = 64  # records of scalable topics kept as read, a few MB ea
 HISTORY_RESHAPES_MAX = 200  # kept in the record: about 30 KiB; the oldest goes
 CONSUMER_GRACE_S = 60.0  # a stream consumer's segments wait this long for it to come back, as Pulsar
 LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds how long a deaf one is believed (H-B11)
-LEADER_BELIEF_S = 20.0  # without a proof a leadership ends by itself: two thirds of a session's time (H-B9)
 LEADER_IDLE_S = 60.0  # an unused leader releases its lock: its proofs would cost a read every few seconds
 TERM_WAIT_S = 15.0  # a request waits this long for a leader: longer than a lost session's lock lives
 FENCED_PAUSE_S_MIN = 1.0  # before a leader whose terms are refused one after the other tries again, doubling
@@ -385,6 +384,8 @@ ATTENDANCE_WAIT_S = 5.0  # for one owner when an operator waits for the subscrip
 PEER_BODY_BYTES_MAX = 32 * 1024 * 1024  # of a call to another broker: what twenty merged parents know of producers
 CLUSTER_SECRET_CHARS_MIN = 16  # of the secret that brokers share: 64 bits cannot be guessed over REST
 PEER_CALL_S = 45.0  # one call to another broker: longer than the longest question waits for its answer
+PEER_CONNECTIONS_MAX = 20  # of one broker to another, for calls that are answered without a wait; more calls wait
+PEER_WAITS_MAX = 1_000  # calls of one broker that wait at another for an event, each on a connection of its own
 DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits this long at its owner
 READ_AHEAD_WAIT_S = 0.1  # what is acknowledged sooner than that is not read ahead of: the children come by themselves
 READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
@@ -398,9 +399,8 @@ SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and
 
 # Several brokers on one store
 OWNERSHIP_WAIT_S = 10.0  # for the store to answer a lookup or a load: a client asks again long before its timeout
-OWNERSHIP_ECHO_S = 40.0  # after a lost session: longer than another owner continues that has also lost its session
 OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
-REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
+SESSION_ATTEMPT_S_MIN, SESSION_ATTEMPT_S_MAX = 1.0, 60.0  # between attempts to get another session, doubling
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
 UNLOADS_AT_ONCE_MAX = 100  # topics unloaded together, of a bundle or at a stop: their last writes share syncs
 

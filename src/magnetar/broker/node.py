@@ -14,7 +14,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from magnetar.base.errors import Conflict, MagnetarError, NotAuthorized, StorageFull, Throttled, Unavailable, Unknown
+from magnetar.base.errors import (
+    Conflict,
+    MagnetarError,
+    NotAuthorized,
+    SessionLost,
+    StorageFull,
+    Throttled,
+    Unavailable,
+    Unknown,
+)
 from magnetar.base.limits import (
     FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
@@ -50,6 +59,7 @@ from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
 from magnetar.cluster.peers import Peers, PeerTransport
+from magnetar.cluster.registration import check_advertised
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topic_policies import TopicPolicies
 from magnetar.cluster.topics import Catalogue
@@ -167,6 +177,8 @@ class Node:
     # Life
 
     async def start(self, host: str, port: int, *, host_shown: str) -> None:
+        if self.served.cluster:
+            check_advertised(host_shown, host)
         self._life = await self._begin_life()
         await self.dynamic.start()
         self._stops += [
@@ -273,6 +285,15 @@ class Node:
         log.error(
             "storage_failed", error=str(error), do=f"{what}, then restart the broker; acknowledged messages are safe"
         )
+        self.stopping.set()
+
+    def end(self, error: SessionLost) -> None:
+        """The broker may not go on without the metadata store: logs the next step and stops in order."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self.ready = False
+        log.error("broker_ended", error=str(error), do="check the metadata store, then start the broker again")
         self.stopping.set()
 
     def task_failed(self, owner: str, error: BaseException) -> None:

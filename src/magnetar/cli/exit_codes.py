@@ -35,6 +35,7 @@ from magnetar.base.errors import (
     QuotaExceeded,
     Refused,
     Sealed,
+    SessionLost,
     StorageFull,
     SubscriptionNotFound,
     Throttled,
@@ -56,6 +57,7 @@ class Exit(IntEnum):
     NOT_ALLOWED = 5
     TIMED_OUT = 6  # the broker may still finish the operation
     CHECK_FAILED = 7
+    SESSION_LOST = 75  # sysexits' EX_TEMPFAIL: a supervisor starts the broker again
 
 
 MEANINGS = {
@@ -67,6 +69,7 @@ MEANINGS = {
     Exit.NOT_ALLOWED: "not authenticated, or not authorized",
     Exit.TIMED_OUT: "no answer in time: the operation may still finish",
     Exit.CHECK_FAILED: "a check failed",
+    Exit.SESSION_LOST: "a broker lost its session with the metadata store: start it again",
 }
 
 # Error codes that users look up. A code is never reused. A class without a code uses that of its parent.
@@ -99,6 +102,7 @@ CODES: dict[type[MagnetarError], str] = {
     NotAuthenticated: "E501",
     NotAuthorized: "E502",
     TimedOut: "E600",
+    SessionLost: "E750",
 }
 
 
@@ -123,6 +127,8 @@ def exit_for(error: MagnetarError) -> Exit:
             return Exit.CONFLICT
         case NotAuthenticated() | NotAuthorized():
             return Exit.NOT_ALLOWED
+        case SessionLost():
+            return Exit.SESSION_LOST
         case Unknown() if error.http_status == 504:
             return Exit.TIMED_OUT
         case _:

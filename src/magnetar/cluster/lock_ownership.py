@@ -3,8 +3,8 @@
 A bundle without an owner is acquired at a lookup, by the broker that every broker would choose or by the one that a
 client was redirected to. While the session with the store is lost, this broker acquires and confirms nothing and keeps
 all bundles that it holds: silence is not loss. Two brokers may believe for a while that they own a bundle; the fencing
-of the ledgers makes that safe, and nothing here prevents it. This module trusts `Locks` to report a loss only when it
-is certain.
+of the ledgers makes that safe, and nothing here prevents it. In a new session the locks of all held bundles are
+validated: most of them stay (PIP-57). This module trusts `Locks` to report a loss only when it is certain.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
+
 from magnetar.base.bundles import Bundle
 from magnetar.base.errors import Conflict, MagnetarError, NotReady, Unavailable, Unknown
 from magnetar.base.limits import (
-    METADATA_RETRY_S_MAX,
     METADATA_RETRY_S_MIN,
     OWNERSHIP_TRIES_MAX,
     OWNERSHIP_WAIT_S,
-    REGISTRATION_WAIT_S,
 )
 from magnetar.base.names import NamespaceName
 from magnetar.cluster.brokers import Brokers
 from magnetar.cluster.ownership import Broker, Candidate
-from magnetar.cluster.registration import member_value, owner_of, owner_value
+from magnetar.cluster.registration import member_value, new_process, owner_of, owner_value, process_of
 from magnetar.cluster.rendezvous import choose
-from magnetar.cluster.session_state import SessionState, after
+from magnetar.cluster.session_keeper import SessionKeeper
+from magnetar.cluster.session_state import SessionState
 from magnetar.metadata import paths
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.lock import Lock, Locks
+from magnetar.metadata.session_times import session_times
 from magnetar.metadata.store import MetadataStore, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
@@ -52,7 +54,8 @@ class HeldBundle:
 
 
 class LockOwnership:
-    """Calls `lost` with a bundle when another broker certainly holds its lock: its topics belong to that broker."""
+    """Calls `lost` with a bundle when another broker certainly holds its lock: its topics belong to that broker.
+    `keeper` knows the state of the session; this object closes it."""
 
     def __init__(
         self,
@@ -61,37 +64,44 @@ class LockOwnership:
         me: Broker,
         *,
         lost: Callable[[NamespaceName, Bundle], None],
+        keeper: SessionKeeper,
     ) -> None:
         self.me = me
+        self.keeper = keeper
+        self.bundles_acquired = 0
+        self.bundles_lost = 0
+        self.validated_s = 0.0  # the time of the last validation of all bundles in a new session
         self._store = store
         self._runtime = runtime
         self._lost = lost
-        self._standing = SessionState.HERE
+        self._process = new_process(runtime)
+        self._validating_since: float | None = None
         self._joined = False
         self._registration: Lock | None = None
         self._held: dict[str, HeldBundle] = {}
         self._taking: dict[str, asyncio.Task[Broker]] = {}
         self._releasing: dict[str, asyncio.Task[None]] = {}
         self._owner = Owner("ownership", _ended)
-        self._locks = Locks(store, runtime, "ownership locks")
+        self._locks = Locks(store, runtime, "ownership locks", waits=True)
+        self._locks.on_validated = self._validated
         self._live = Brokers(store)
         self._owners: Cache[Broker] = Cache(store, paths.OWNERSHIP, decode=owner_of, encode=owner_value)
         self._stop = store.on_session(self._heard_session)
 
     @property
     def steady(self) -> bool:
-        return self._standing is SessionState.HERE
+        return self.keeper.state is SessionState.HERE
 
     async def start(self, me: Broker) -> None:
-        """Conflict: another broker uses this id. NotReady: the store does not respond."""
+        """Conflict: another process uses this address. NotReady: the store does not respond."""
         self.me = me
+        wait_s = session_times(self._store).registration_s
         try:
-            async with asyncio.timeout(REGISTRATION_WAIT_S):
+            async with asyncio.timeout(wait_s):
                 await self._register()
         except TimeoutError:
-            raise Conflict(
-                f"another broker is registered as {me.id}, or the metadata store does not respond: give this broker an "
-                "own address (advertisedAddress, webServicePort), or wait until the session of the other one ends"
+            raise NotReady(
+                f"{me.id} cannot be registered: the metadata store does not respond for {wait_s:g} s"
             ) from None
         self._joined = True
 
@@ -144,6 +154,7 @@ class LockOwnership:
     async def close(self) -> None:
         self._joined = False
         self._stop()
+        await self.keeper.close()
         await self._owner.close()
         await _quietly(self._locks.close())
         self._held.clear()
@@ -189,7 +200,7 @@ class LockOwnership:
                 self._check_joined(path)
                 self._check_steady(path)
                 try:
-                    lock = await self._locks.acquire(path, owner_value(self.me), self._lock_lost)
+                    lock = await self._locks.acquire(path, owner_value(self.me, self._process), self._lock_lost)
                 except Conflict:
                     node = await self._store.fresh(path)
                     owner = None if node is None else owner_of(node.value)
@@ -197,6 +208,7 @@ class LockOwnership:
                         return owner
                     continue
                 self._held[path] = HeldBundle(namespace, bundle, lock)
+                self.bundles_acquired += 1
                 log.info("bundle_acquired", bundle=path)
                 self._runtime.mark("ownership.acquired", bundle=path, broker=self.me.id)
                 return self.me
@@ -218,6 +230,7 @@ class LockOwnership:
 
     def _lock_lost(self, lock: Lock) -> None:
         held = self._held.pop(lock.path, None)
+        self.bundles_lost += 1
         log.warning("bundle_lost", bundle=lock.path)
         self._runtime.mark("ownership.lost", bundle=lock.path, broker=self.me.id)
         if held is not None:
@@ -226,18 +239,40 @@ class LockOwnership:
     # Being known
 
     async def _register(self) -> None:
+        """Conflict: the registration belongs to a process that is alive."""
         wait_s = METADATA_RETRY_S_MIN
+        twin_since: float | None = None
         while True:
+            times = session_times(self._store)
             try:
-                self._registration = await self._locks.acquire(
-                    paths.broker(self.me.id), member_value(self.me), self._unregistered
-                )
+                value = member_value(self.me, self._process)
+                self._registration = await self._locks.acquire(paths.broker(self.me.id), value, self._unregistered)
                 self._runtime.mark("broker.registered", broker=self.me.id)
                 return
-            except (Conflict, Unknown, Unavailable) as error:
+            except Conflict:
+                # An earlier process of this broker, whose session has not ended, or another broker with its address.
+                now = self._runtime.monotonic()
+                twin_since = now if twin_since is None else twin_since
+                await self._check_twin(now - twin_since, times.end_s)
+            except (Unknown, Unavailable) as error:
                 log.warning("broker_registration_failed", broker=self.me.id, error=str(error))
             await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, METADATA_RETRY_S_MAX)
+            wait_s = min(wait_s * 2, max(times.session_s / 10, METADATA_RETRY_S_MIN))
+
+    async def _check_twin(self, waited_s: float, end_s: float) -> None:
+        try:
+            node = await self._store.get(paths.broker(self.me.id))
+        except (Unknown, Unavailable):
+            return
+        if node is None:
+            return
+        words = f"another broker is registered as {self.me.id}: {_process_words(node.value)}"
+        log.warning("broker_registration_failed", broker=self.me.id, error=words, waited_s=round(waited_s, 1))
+        if waited_s > end_s:
+            raise Conflict(
+                f"{words}; its session has outlived {end_s:g} s, so it is alive: stop it, or give this broker its own "
+                "address (advertisedAddress, webServicePort)"
+            )
 
     def _unregistered(self, lock: Lock) -> None:
         log.error(
@@ -246,17 +281,29 @@ class LockOwnership:
         self._runtime.mark("broker.unregistered", broker=self.me.id)
         self._registration = None
         if not self._owner.closed:
-            self._work(self._register())
+            self._work(self._register_again())
+
+    async def _register_again(self) -> None:
+        """A broker that serves goes on without a registration, and tries until the other process ends."""
+        while True:
+            try:
+                return await self._register()
+            except Conflict as error:
+                log.error("broker_registration_refused", broker=self.me.id, error=str(error))
 
     def _heard_session(self, session: Session) -> None:
-        before, self._standing = self._standing, after(self._standing, session)
-        if before is self._standing:
-            return
-        log.warning("metadata_session_changed", standing=self._standing.name.lower(), bundles=len(self._held))
-        if self._standing is SessionState.GONE:
+        if session is Session.LOST:
             self._runtime.mark("session.lost", broker=self.me.id, bundles=len(self._held))
-        elif before is SessionState.GONE:
+        elif session is Session.REESTABLISHED:
+            self._validating_since = self._runtime.monotonic()
             self._runtime.mark("session.reestablished", broker=self.me.id, bundles=len(self._held))
+
+    def _validated(self) -> None:
+        """No lock waits for its validation."""
+        since, self._validating_since = self._validating_since, None
+        if since is not None:
+            self.validated_s = self._runtime.monotonic() - since
+            log.info("bundles_validated", bundles=len(self._held), seconds=round(self.validated_s, 3))
 
     # Refusing
 
@@ -293,6 +340,13 @@ async def _result(task: asyncio.Task[T]) -> T:
     if task.cancelled():
         raise NotReady(f"the broker is stopping: {_AGAIN}")
     return task.result()
+
+
+def _process_words(value: bytes) -> str:
+    try:
+        return str(process_of(value))
+    except (msgspec.MsgspecError, ValueError):
+        return "its registration cannot be read"
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:

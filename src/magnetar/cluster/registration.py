@@ -1,15 +1,51 @@
 """The values of two ephemeral records with Pulsar's fields: the registration of a broker, and the record of an owned
 bundle.
 
-Both are compared byte for byte with the stored value. So nothing in them changes while a broker lives, and a broker
-that restarts with the same addresses writes the same bytes. Unknown fields of other brokers are ignored.
+Both are compared byte for byte with the stored value. So nothing in them changes while a process lives. Each process of
+a broker has its own token in them: a broker that starts again, and another broker with the same address, write other
+bytes. Unknown fields of other brokers are ignored.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
 import msgspec
 
+from magnetar.base.errors import Misuse
+from magnetar.base.hosts import is_loopback
 from magnetar.cluster.ownership import Broker, Urls
+from magnetar.runtime.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of a broker. It differs from an earlier one, and from a second one with the same address."""
+
+    token: str = ""
+    started_ms: int = 0
+
+    def __str__(self) -> str:
+        started = datetime.fromtimestamp(self.started_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"process {self.token or 'unknown'}, started {started if self.started_ms else 'at an unknown time'}"
+
+
+def new_process(runtime: Runtime) -> Process:
+    started_ms = runtime.wall()
+    return Process(f"{started_ms:x}-{runtime.rng('process-token').getrandbits(64):016x}", started_ms)
+
+
+def check_advertised(host: str, bind: str) -> None:
+    """Misuse: other machines would connect to themselves under this name, and two brokers would have one address."""
+    if host.lower() == "localhost" or (is_loopback(host) and not is_loopback(bind)):
+        raise Misuse(
+            f"advertisedAddress must be a name or an address that other machines reach, got {host}: each broker of a "
+            "cluster needs its own"
+        )
+
+
+_UNKNOWN = Process()
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +65,7 @@ class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
     httpUrlTls: str | None = None
     disabled: bool = False
     advertisedListeners: dict[str, Listener] = {}
+    process: str = ""  # Magnetar's: Pulsar ignores it
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +77,11 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     pulsarServiceUrl: str | None = None
     pulsarServiceUrlTls: str | None = None
     advertisedListeners: dict[str, Listener] = {}
+    startTimestamp: int = 0
+    process: str = ""
 
 
-def owner_value(broker: Broker) -> bytes:
+def owner_value(broker: Broker, process: Process = _UNKNOWN) -> bytes:
     urls = broker.urls
     return msgspec.json.encode(
         OwnerRecord(
@@ -52,6 +91,7 @@ def owner_value(broker: Broker) -> bytes:
             httpUrl=urls.http or None,
             httpUrlTls=urls.https or None,
             advertisedListeners=_listeners(broker),
+            process=process.token,
         )
     )
 
@@ -65,7 +105,7 @@ def owner_of(value: bytes) -> Broker:
     return Broker(broker_id, urls, _urls(record.advertisedListeners))
 
 
-def member_value(broker: Broker) -> bytes:
+def member_value(broker: Broker, process: Process = _UNKNOWN) -> bytes:
     urls = broker.urls
     return msgspec.json.encode(
         BrokerRegistration(
@@ -75,6 +115,8 @@ def member_value(broker: Broker) -> bytes:
             pulsarServiceUrl=urls.broker or None,
             pulsarServiceUrlTls=urls.broker_tls or None,
             advertisedListeners=_listeners(broker),
+            startTimestamp=process.started_ms,
+            process=process.token,
         )
     )
 
@@ -89,6 +131,12 @@ def member_of(broker_id: str, value: bytes) -> Broker:
         registration.webServiceUrlTls or "",
     )
     return Broker(broker_id, urls, _urls(registration.advertisedListeners))
+
+
+def process_of(value: bytes) -> Process:
+    """The process that wrote a registration."""
+    found = msgspec.json.decode(value, type=BrokerRegistration)
+    return Process(found.process, found.startTimestamp)
 
 
 def _listeners(broker: Broker) -> dict[str, Listener]:

@@ -2,8 +2,9 @@
 
 The cache also keeps the absence of a record. Records are bounded in number and in bytes, paths included, because
 clients choose names and thereby the requested paths. An entry is dropped when the store reports a change below the
-prefix, a gap in its events, or a change of session. A read that was in progress then is answered but not kept. The
-cache writes only through `update`, by compare-and-set on a fresh read, never on a cached value.
+prefix, a gap in its events, or the return of a lost connection or session. A read that was in progress then is answered
+but not kept. While the store is away, the cache answers with what it has: a broker goes on with the topics that it
+serves. The cache writes only through `update`, by compare-and-set on a fresh read, never on a cached value.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ class Cache(Generic[T]):
             self._drop(event.path)
 
     def _heard_session(self, session: Session) -> None:
-        self.forget()
+        if session in (Session.RECONNECTED, Session.REESTABLISHED):
+            self.forget()
 
 
 def _fail(answer: asyncio.Future[T], error: BaseException) -> None:

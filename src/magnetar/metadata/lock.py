@@ -5,7 +5,8 @@ A lock survives the loss of its session: it is validated again when a session ex
 after the store did not respond. Silence is not loss: until the store says that another process holds the lock, the
 holder continues (fencing makes its writes safe, not the lock). `on_lost` is called once, when the loss is certain.
 
-Locks that need validation wait in one queue, and one task processes it.
+After a lost session the record may be left from the old session of this process. Its holder waits for the server to
+delete it, for a bounded time, and then deletes it on its version (PIP-57). Locks are validated concurrently.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from magnetar.base.errors import BadVersion, Closed, Conflict, MagnetarError, NotFound, Unavailable, Unknown
-from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX, METADATA_RETRY_S_MAX, METADATA_RETRY_S_MIN
-from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session, Unsubscribe
+from magnetar.base.limits import LOCKS_AT_ONCE_MAX, METADATA_CHECKED_TRIES_MAX, METADATA_RETRY_S_MIN
+from magnetar.metadata.session_times import session_times
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Node, Session, Unsubscribe
 from magnetar.runtime.runtime import Owner, Runtime
 
 
@@ -37,6 +39,7 @@ class Lock:
         self.state = State.INIT
         self.doubtful = False  # the store did not answer when last asked: ask again when it is back
         self.turn = asyncio.Lock()  # a release must not cross a look that would make the record again
+        self.changed = asyncio.Event()  # set when the store reports a change of the record
         self._on_lost = on_lost
 
     def _lose(self) -> None:
@@ -46,17 +49,22 @@ class Lock:
 
 
 class Locks:
-    """All locks of one process on one store."""
+    """All locks of one process on one store. `waits`: a record of an old session of this process is deleted only after
+    the server had the time to do it. Otherwise it is deleted immediately, for locks whose holder is fenced by a term.
+    """
 
-    def __init__(self, store: MetadataStore, runtime: Runtime, name: str = "locks") -> None:
+    def __init__(self, store: MetadataStore, runtime: Runtime, name: str = "locks", *, waits: bool = False) -> None:
         self._store = store
         self._runtime = runtime
         self._owner = Owner(name)
         self._held: dict[str, Lock] = {}
         self._leaving: dict[str, Lock] = {}  # released, and the store did not say that the record is gone
         self._stops: dict[str, Unsubscribe] = {}
-        self._waiting: dict[str, None] = {}
-        self._working = False
+        self.on_validated: Callable[[], None] | None = None  # called when no lock is being validated any more
+        self._waits = waits
+        self._slots = asyncio.Semaphore(LOCKS_AT_ONCE_MAX)
+        self._waiting: dict[str, None] = {}  # to be validated
+        self._working: set[str] = set()  # being validated
         self._retry_s = METADATA_RETRY_S_MIN
         self._timer: asyncio.TimerHandle | None = None
         self._session_stop = store.on_session(self._heard_session)
@@ -173,22 +181,45 @@ class Locks:
         raise Conflict("the lock changed during every attempt to validate it: try again", path=lock.path)
 
     async def _look(self, lock: Lock) -> None:
-        node = await self._store.fresh(lock.path)
+        node = await self._read(lock)
+        if node is not None and self._waits and _is_of_old_session(lock, node):
+            node = await self._wait_for_deletion(lock)
         if node is None:
-            await self._create(lock)
+            async with self._slots:
+                await self._create(lock)
             return
-        equal = node.value == lock.value
-        if not node.stat.ephemeral or not (equal or node.stat.mine):
+        mine, equal = node.stat.mine, node.value == lock.value
+        if not node.stat.ephemeral or not (equal or mine):
             raise Conflict("another process holds the lock", path=lock.path)
-        if equal and node.stat.mine:
+        if equal and mine:
             lock.version, lock.state, lock.doubtful = node.stat.version, State.VALID, False
             return
-        # The record is ours, from an older session (which it would die with) or with another value: replace it.
-        try:
-            await self._store.delete(lock.path, expected=node.stat.version)
-        except NotFound:
-            pass
-        await self._create(lock)
+        # The record is ours, from an old session or with another value: replace it.
+        async with self._slots:
+            try:
+                await self._store.delete(lock.path, expected=node.stat.version)
+            except NotFound:
+                pass
+            await self._create(lock)
+
+    async def _read(self, lock: Lock) -> Node | None:
+        async with self._slots:
+            return await self._store.fresh(lock.path)
+
+    async def _wait_for_deletion(self, lock: Lock) -> Node | None:
+        """Waits until the server ends the old session, for a bounded time; then returns the record as it is."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + session_times(self._store).remainder_s
+        while True:
+            lock.changed.clear()
+            node = await self._read(lock)
+            if node is None or not _is_of_old_session(lock, node) or loop.time() >= deadline:
+                return node
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await lock.changed.wait()
+            except TimeoutError:
+                pass  # an event may be lost as well: one more read decides
 
     def _forget(self, lock: Lock) -> None:
         if self._held.get(lock.path) is lock:
@@ -199,6 +230,8 @@ class Locks:
 
     def _heard(self, event: Event) -> None:
         lock = self._held.get(event.path)
+        if lock is not None:
+            lock.changed.set()
         if lock is not None and event.change is not Change.CHILDREN_CHANGED and lock.state is State.VALID:
             self._look_at(event.path)  # also when it was made: that event may stand for a deletion before it
 
@@ -209,15 +242,18 @@ class Locks:
             self._look_at(*(path for path, lock in self._held.items() if lock.doubtful))
 
     def _look_at(self, *paths: str) -> None:
+        if self._owner.closed:
+            return
         self._waiting.update(dict.fromkeys(paths))
-        if self._waiting and not self._working and not self._owner.closed:
-            self._working = True
-            self._runtime.spawn(self._owner, self._work())
+        for path in paths:
+            if path not in self._working:
+                self._working.add(path)
+                self._runtime.spawn(self._owner, self._work(path))
 
-    async def _work(self) -> None:
+    async def _work(self, path: str) -> None:
+        """Validates one lock until no event asks for it again."""
         try:
-            while self._waiting:
-                path = next(iter(self._waiting))
+            while path in self._waiting:
                 del self._waiting[path]
                 lock = self._held.get(path)
                 if lock is not None:
@@ -225,7 +261,9 @@ class Locks:
                 elif path in self._leaving:
                     await self._remove_again(self._leaving[path])
         finally:
-            self._working = False
+            self._working.discard(path)
+            if not self._working and self.on_validated is not None:
+                self.on_validated()
 
     async def _look_again(self, lock: Lock) -> None:
         async with lock.turn:
@@ -258,10 +296,16 @@ class Locks:
     def _retry_later(self) -> None:
         if self._timer is not None or self._owner.closed:
             return
-        wait_s, self._retry_s = self._retry_s, min(self._retry_s * 2, METADATA_RETRY_S_MAX)
+        retry_s_max = max(session_times(self._store).retry_s_max, METADATA_RETRY_S_MIN)
+        wait_s, self._retry_s = self._retry_s, min(self._retry_s * 2, retry_s_max)
 
         def again() -> None:
             self._timer = None
             self._look_at(*(path for path, lock in self._held.items() if lock.doubtful), *self._leaving)
 
         self._timer = asyncio.get_running_loop().call_later(wait_s, again)
+
+
+def _is_of_old_session(lock: Lock, node: Node) -> bool:
+    """Whether the record is of this process, whose value no other process writes, and of an old session of it."""
+    return node.stat.ephemeral and not node.stat.mine and node.value == lock.value

@@ -604,8 +604,13 @@ _OTHERS = [
         "zookeeperSessionExpiredPolicy",
         one_of("reconnect", "shutdown"),
         "reconnect",
-        "Action when the metadata session is lost.",
-        honoured=False,
+        "Action of a broker of a cluster when its session with the metadata store is lost: get another one, or end.",
+    ),
+    _key(
+        "metadataStoreSessionReconnectAttempts",
+        POSITIVE,
+        10,
+        "Attempts to get another session, 1 to 60 seconds apart; then the broker ends with exit code 75.",
     ),
     _key(
         "metadataStoreSessionTimeoutMillis",

@@ -57,6 +57,7 @@ class NonPersistentTopic:
         self.producers = Producers(self, -1)
         self.subscriptions: dict[str, LooseSubscription] = {}
         self.refusal: MagnetarError | None = None
+        self.moved_to = "", ""
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0
@@ -198,9 +199,10 @@ class NonPersistentTopic:
         self.closed = True
         self.refusal = Closed("the topic is being unloaded: look it up again")
         self.producers.close_all()
+        url, url_tls = self.moved_to
         for subscription in list(self.subscriptions.values()):
             for consumer in subscription.consumers:
-                consumer.outlet.write(commands.close_consumer(consumer.id))
+                consumer.outlet.write(commands.close_consumer(consumer.id, url=url, url_tls=url_tls))
             subscription.detach(list(subscription.consumers))
         self.subscriptions.clear()
         self._undelivered.clear()

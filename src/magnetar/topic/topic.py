@@ -79,6 +79,7 @@ class Topic:
         self.dedup: Dedup | None = None
         self.recall: DedupSnapshots | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
+        self.moved_to = "", ""  # URLs of the new owner, without and with TLS, for clients of a closed topic
         self.closing = False  # what is sent now is sent again after the CLOSE_PRODUCER that is about to come
         self.closed = False
         self.in_flight = 0

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import itertools
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from magnetar.base.bundles import Bundle
-from magnetar.base.errors import Conflict, NotReady
-from magnetar.base.limits import REGISTRATION_WAIT_S
+from magnetar.base.errors import Conflict, NotReady, SessionLost
+from magnetar.base.limits import SESSION_S
 from magnetar.base.names import NamespaceName, namespace_name
 from magnetar.cluster.lock_ownership import LockOwnership
 from magnetar.cluster.ownership import Broker, Candidate, Urls
 from magnetar.cluster.registration import owner_of, owner_value
+from magnetar.cluster.session_keeper import SessionKeeper
+from magnetar.cluster.session_state import SessionPolicy
 from magnetar.metadata import paths
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore, lost_answer
-from tests.unit.clock import pass_s, settle
+from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
+SEEDS = itertools.count(1)
 PLACE = namespace_name("public/default"), Bundle(0, 0x40000000)
 PATH = paths.ownership(PLACE[0], str(PLACE[1]))
 
@@ -38,10 +41,18 @@ class Party:
         files: Any = NoFiles()
         self.me = a_broker(number)
         self.store = store
-        self.runtime = InlineRuntime(files)
+        self.runtime = InlineRuntime(files, seed=next(SEEDS))
+        self.ended: list[SessionLost] = []
+        self.keeper = SessionKeeper(
+            store, self.runtime, policy=SessionPolicy.RECONNECT, attempts_max=3, ended=self.ended.append
+        )
         self.lost: list[tuple[NamespaceName, Bundle]] = []
         self.locked = LockOwnership(
-            store, self.runtime, self.me, lost=lambda namespace, bundle: self.lost.append((namespace, bundle))
+            store,
+            self.runtime,
+            self.me,
+            lost=lambda namespace, bundle: self.lost.append((namespace, bundle)),
+            keeper=self.keeper,
         )
 
     async def start(self) -> Party:
@@ -52,40 +63,46 @@ class Party:
         assert await self.locked.owner(*PLACE, authoritative=True) == self.me
 
 
-@asynccontextmanager
-async def parties() -> AsyncIterator[tuple[Party, Party]]:
-    files: Any = NoFiles()
-    store = HeldStore(InlineRuntime(files))
-    one = await Party(1, store).start()
-    two = await Party(2, HeldStore(one.runtime, content=store.content)).start()
-    yield one, two
-    for party in (one, two):
-        party.store.release()
-        await party.locked.leave()
-        await party.locked.close()
+def run(body: Callable[[Party, Party], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        files: Any = NoFiles()
+        store = HeldStore(InlineRuntime(files))
+        one = await Party(1, store).start()
+        two = await Party(2, HeldStore(one.runtime, content=store.content)).start()
+        await body(one, two)
+        for party in (one, two):
+            party.store.release()
+            await party.locked.leave()
+            await party.locked.close()
+
+    run_on_clock(main)
 
 
 async def nothing() -> None:
     return None
 
 
-async def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
-    async with parties() as (one, _):
+def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
+    async def body(one: Party, two: Party) -> None:
         puts = one.store.puts
         asked = [one.locked.owner(*PLACE, authoritative=True) for _ in range(5)]
         assert await asyncio.gather(*asked) == [one.me] * 5
         assert one.store.puts - puts == 1
 
+    run(body)
 
-async def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
-    async with parties() as (one, two):
+
+def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
+    async def body(one: Party, two: Party) -> None:
         found = await asyncio.gather(*(party.locked.owner(*PLACE, authoritative=True) for party in (one, two)))
         assert found[0] == found[1]
         assert sorted(len(party.locked.held()) for party in (one, two)) == [0, 1]
 
+    run(body)
 
-async def test_without_authority_only_the_candidate_takes_it() -> None:
-    async with parties() as (one, two):
+
+def test_without_authority_only_the_candidate_takes_it() -> None:
+    async def body(one: Party, two: Party) -> None:
         answers = [await party.locked.owner(*PLACE) for party in (one, two)]
         again = [await party.locked.owner(*PLACE) for party in (one, two)]
         assert again[0] == again[1]
@@ -93,9 +110,11 @@ async def test_without_authority_only_the_candidate_takes_it() -> None:
         for found in answers:
             assert (found.broker if isinstance(found, Candidate) else found) == again[0]
 
+    run(body)
 
-async def test_known_takes_nothing() -> None:
-    async with parties() as (one, two):
+
+def test_known_takes_nothing() -> None:
+    async def body(one: Party, two: Party) -> None:
         assert await one.locked.known(*PLACE) is None
         assert await two.locked.known(*PLACE) is None
         assert await one.store.get(PATH) is None
@@ -103,10 +122,12 @@ async def test_known_takes_nothing() -> None:
         assert await two.locked.known(*PLACE) == one.me
         assert await one.locked.known(*PLACE) == one.me
 
+    run(body)
+
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happened: bool) -> None:
-    async with parties() as (one, two):
+def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happened: bool) -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.locked.known(*PLACE)
         await two.locked.known(*PLACE)
         one.store.faults.extend([lost_answer(happened=happened)] * 3)
@@ -121,27 +142,90 @@ async def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(h
         else:
             assert not await one.locked.owns(*PLACE) or found == Candidate(one.me)
 
+    run(body)
 
-async def test_the_record_of_an_earlier_life_is_taken_over_at_once() -> None:
-    async with parties() as (one, two):
-        await MemoryStore(content=one.store.content).put(PATH, owner_value(one.me), ephemeral=True)
+
+def test_record_of_another_process_is_not_ours_until_its_session_ends() -> None:
+    async def body(one: Party, two: Party) -> None:
+        earlier = MemoryStore(content=one.store.content)
+        await earlier.put(PATH, owner_value(one.me), ephemeral=True)
         await settle()
         assert await two.locked.owner(*PLACE) == one.me
-        assert await one.locked.owns(*PLACE)
+        with pytest.raises(NotReady):
+            await one.locked.owns(*PLACE)
+        one.store.content.end_session(earlier.session_id)
+        await settle()
+        await one.take()
         node = await one.store.get(PATH)
         assert node is not None
         assert node.stat.mine
 
+    run(body)
 
-async def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
-    async with parties() as (one, two):
+
+def test_record_of_an_old_session_is_waited_for_and_then_replaced() -> None:
+    async def body(one: Party, two: Party) -> None:
+        await one.take()
+        before = one.store.session_id
+        await one.store.expire_session(server_side=False)
+        await pass_s(SESSION_S / 3 - 1)
+        node = await one.store.get(PATH)
+        assert node is not None
+        assert not node.stat.mine  # the server may still end the old session
+        assert one.locked.held() == [PLACE]
+        await pass_s(2)
+        node = await one.store.get(PATH)
+        assert node is not None
+        assert node.stat.mine
+        assert one.store.session_id != before
+        assert one.lost == []
+        assert one.locked.validated_s == pytest.approx(SESSION_S / 3, abs=1)
+
+    run(body)
+
+
+def test_end_of_the_old_session_at_the_server_ends_the_wait() -> None:
+    async def body(one: Party, two: Party) -> None:
+        await one.take()
+        await one.store.expire_session(server_side=False)
+        await pass_s(1)
+        one.store.forget_sessions()
+        await settle()
+        node = await one.store.get(PATH)
+        assert node is not None
+        assert node.stat.mine
+        assert one.lost == []
+
+    run(body)
+
+
+def test_hundreds_of_bundles_are_validated_concurrently() -> None:
+    async def body(one: Party, two: Party) -> None:
+        bundles = [Bundle(number * 1000, (number + 1) * 1000) for number in range(300)]
+        for bundle in bundles:
+            await one.locked.owner(PLACE[0], bundle, authoritative=True)
+        await one.store.expire_session(server_side=False)
+        await pass_s(SESSION_S / 3 + 1)
+        assert len(one.locked.held()) == 300
+        for bundle in bundles:
+            node = await one.store.get(paths.ownership(PLACE[0], str(bundle)))
+            assert node is not None
+            assert node.stat.mine
+
+    run(body)
+
+
+def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
+    async def body(one: Party, two: Party) -> None:
         assert not await one.locked.owns(*PLACE)
         await two.take()
         assert not await one.locked.owns(*PLACE)
 
+    run(body)
 
-async def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
-    async with parties() as (one, two):
+
+def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store._listeners.clear()
         one.store.content.end_session(one.store.session_id)
@@ -152,9 +236,11 @@ async def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
         assert one.lost == [PLACE]
         assert await one.locked.owner(*PLACE) == two.me
 
+    run(body)
 
-async def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
-    async with parties() as (one, two):
+
+def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.take()
         emptied = asyncio.Event()
 
@@ -174,9 +260,11 @@ async def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
         assert await one.store.get(PATH) is None
         await two.take()
 
+    run(body)
 
-async def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
-    async with parties() as (one, two):
+
+def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store.faults.append(lost_answer(happened=False))
         await one.locked.release(*PLACE, nothing)
@@ -185,9 +273,11 @@ async def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -
         assert await two.locked.owner(*PLACE) == one.me
         assert await one.locked.owns(*PLACE)
 
+    run(body)
 
-async def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
-    async with parties() as (one, two):
+
+def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.locked.leave()
         await settle()
         assert [broker.id for broker in await two.locked.brokers()] == [two.me.id]
@@ -195,44 +285,55 @@ async def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
             await one.locked.owner(*PLACE, authoritative=True)
         assert await two.locked.owner(*PLACE) == two.me
 
+    run(body)
 
-async def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
-    async with parties() as (one, _):
+
+def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store.hold()
         closing = asyncio.get_running_loop().create_task(one.locked.close())
         await pass_s(30)
         assert closing.done()
 
+    run(body)
 
-async def test_a_second_broker_under_the_same_id_does_not_start() -> None:
-    async with parties() as (one, _):
+
+def test_a_second_broker_under_the_same_id_does_not_start() -> None:
+    async def body(one: Party, two: Party) -> None:
         rival = Party(1, HeldStore(one.runtime, content=one.store.content))
-        starting = asyncio.get_running_loop().create_task(rival.locked.start(a_broker(1, port=7000)))
-        await pass_s(REGISTRATION_WAIT_S + 1)
-        with pytest.raises(Conflict, match="advertisedAddress"):
+        starting = asyncio.get_running_loop().create_task(rival.locked.start(a_broker(1)))
+        await pass_s(SESSION_S * 2)
+        with pytest.raises(Conflict, match=r"process .*, started .* it is alive: stop it"):
             await starting
+        assert one.me.id in [broker.id for broker in await two.locked.brokers()]
         await rival.locked.close()
 
+    run(body)
 
-async def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
-    async with parties() as (one, two):
+
+def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
+    async def body(one: Party, two: Party) -> None:
         again = Party(1, HeldStore(one.runtime, content=one.store.content))
-        starting = asyncio.get_running_loop().create_task(again.locked.start(a_broker(1, port=7000)))
+        starting = asyncio.get_running_loop().create_task(again.locked.start(a_broker(1)))
         await pass_s(1)
         assert not starting.done()
         one.store._listeners.clear()
         one.store.content.end_session(one.store.session_id)
-        await pass_s(REGISTRATION_WAIT_S / 2)
+        await pass_s(SESSION_S)
         await starting
         assert again.me.id in [broker.id for broker in await two.locked.brokers()]
         await again.locked.close()
 
+    run(body)
 
-async def test_what_a_record_says_of_its_owner_is_what_lookups_answer() -> None:
-    async with parties() as (one, two):
+
+def test_what_a_record_says_of_its_owner_is_what_lookups_answer() -> None:
+    async def body(one: Party, two: Party) -> None:
         await one.take()
         node = await two.store.get(PATH)
         assert node is not None
         assert node.stat.ephemeral
         assert owner_of(node.value) == await two.locked.owner(*PLACE) == one.me
+
+    run(body)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from magnetar.base.errors import Misuse
 from magnetar.cluster.ownership import Broker, Urls, advertised
-from magnetar.cluster.registration import member_of, member_value, owner_of, owner_value
+from magnetar.cluster.registration import (
+    Process,
+    check_advertised,
+    member_of,
+    member_value,
+    owner_of,
+    owner_value,
+    process_of,
+)
 
 BROKER = Broker(
     "broker-1:8080",
@@ -36,6 +45,7 @@ def test_the_fields_are_those_of_pulsar() -> None:
         "httpUrlTls",
         "disabled",
         "advertisedListeners",
+        "process",
     }
     assert shown["disabled"] is False
     assert shown["nativeUrl"] == "pulsar://broker-1:6650"
@@ -55,3 +65,23 @@ def test_a_record_of_another_broker_may_say_more_and_less() -> None:
 def test_what_is_no_record_is_not_guessed_at() -> None:
     with pytest.raises(msgspec.MsgspecError):
         owner_of(b"\x00")
+
+
+def test_processes_of_one_address_write_other_bytes() -> None:
+    one, other = Process("a", 1_700_000_000_000), Process("b", 1_700_000_000_000)
+    assert member_value(BROKER, one) != member_value(BROKER, other)
+    assert owner_value(BROKER, one) != owner_value(BROKER, other)
+    assert process_of(member_value(BROKER, one)) == one
+    assert str(one) == "process a, started 2023-11-14T22:13:20+00:00"
+    assert process_of(b"{}") == Process()
+
+
+@pytest.mark.parametrize(("host", "bind"), [("localhost", "127.0.0.1"), ("LOCALHOST", "::"), ("127.0.0.1", "::")])
+def test_address_of_every_machine_is_refused_in_a_cluster(host: str, bind: str) -> None:
+    with pytest.raises(Misuse, match="advertisedAddress must be"):
+        check_advertised(host, bind)
+
+
+def test_loopback_is_accepted_if_the_broker_listens_there_only() -> None:
+    check_advertised("127.0.0.1", "127.0.0.1")
+    check_advertised("broker-1", "::")

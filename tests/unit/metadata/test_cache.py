@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import BadVersion, Conflict, Corrupt
+from magnetar.base.errors import BadVersion, Conflict, Corrupt, NotReady
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.store import MetadataStore
 from simulation.stores.metadata import MemoryStore, lost_answer
@@ -86,6 +86,26 @@ def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
             assert len(cache) == 0
 
     on(body)
+
+
+async def test_cache_answers_during_an_outage_and_forgets_at_its_end() -> None:
+    store = MemoryStore()
+    await store.put("/n/a", b"1")
+    cache = numbers(store)
+    assert await cache.get("/n/a") == 1
+    other = store.peer()
+    store.disconnect()
+    assert await cache.get("/n/a") == 1
+    with pytest.raises(NotReady):
+        await cache.get("/n/b")
+    await other.put("/n/a", b"2")
+    store.reconnect()
+    assert await cache.get("/n/a") == 2
+    store.lose_session(server_side=True)
+    assert await cache.get("/n/a") == 2
+    assert cache.hits == 2
+    store.regain_session()
+    assert len(cache) == 0
 
 
 async def test_the_cache_stays_within_its_bound() -> None:

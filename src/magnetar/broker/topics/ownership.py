@@ -12,14 +12,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.bundles import Bundle
-from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, TopicNotFound
-from magnetar.base.limits import OWNERSHIP_ECHO_S, READ_RETRY_S
+from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, SessionLost, TopicNotFound
+from magnetar.base.limits import READ_RETRY_S
 from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.metrics.cluster import CLUSTER_COUNTERS, cluster_samples
 from magnetar.broker.peers.authentication import check_secret
 from magnetar.cluster.lock_ownership import LockOwnership
 from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
 from magnetar.cluster.ownership import Broker, Candidate, Ownership, SoleOwnership, Urls
+from magnetar.cluster.session_keeper import SessionKeeper
+from magnetar.cluster.session_state import SessionPolicy
 from magnetar.metadata import paths
+from magnetar.metadata.session_times import session_times
 from magnetar.metadata.store import Change, Event, Session
 from magnetar.observe.log import get
 from magnetar.policy.policies import Policies
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from magnetar.cluster.namespaces import Namespaces
     from magnetar.cluster.topics import Catalogue
     from magnetar.metadata.store import MetadataStore
+    from magnetar.observe.metrics import Metrics
     from magnetar.policy.settings import Settings
     from magnetar.runtime.runtime import Owner, Runtime
 
@@ -49,6 +54,9 @@ class OwnershipNode(Protocol):
     catalogue: Catalogue
     topics: Topics
     owner: Owner
+    registry: Metrics
+
+    def end(self, error: SessionLost) -> None: ...
 
 
 class BundleOwnership:
@@ -58,11 +66,22 @@ class BundleOwnership:
         self.cluster = cluster
         self._node = node
         nobody = Broker("", Urls())
-        self.ownership: Ownership = (
-            LockOwnership(node.metadata, node.runtime, nobody, lost=self._lost) if cluster else SoleOwnership(nobody)
-        )
+        self.ownership: Ownership = self._locked(nobody) if cluster else SoleOwnership(nobody)
         self._stops: list[Callable[[], None]] = []
         self._verifying: asyncio.Task[None] | None = None
+
+    def _locked(self, me: Broker) -> LockOwnership:
+        node, settings = self._node, self._node.settings
+        keeper = SessionKeeper(
+            node.metadata,
+            node.runtime,
+            policy=SessionPolicy(settings.text("zookeeperSessionExpiredPolicy")),
+            attempts_max=settings.number("metadataStoreSessionReconnectAttempts"),
+            ended=node.end,
+        )
+        node.registry.provide(lambda: cluster_samples(ownership), **CLUSTER_COUNTERS)
+        ownership = LockOwnership(node.metadata, node.runtime, me, lost=self._lost, keeper=keeper)
+        return ownership
 
     def watch(self) -> None:
         """Events may be missed while other brokers change shared records: loaded topics are updated afterwards."""
@@ -197,9 +216,17 @@ class BundleOwnership:
 
     async def _drop(self, place: Place) -> None:
         try:
-            await self._node.topics.empty(place, lost=True)
+            await self._node.topics.empty(place, lost=True, owner=await self._new_owner(place))
         except MagnetarError as error:
             log.error("bundle_drop_failed", bundle=f"{place[0]}/{place[1]}", error=str(error))
+
+    async def _new_owner(self, place: Place) -> Broker | None:
+        """The broker that clients connect to, without a lookup. None: unknown, or its address depends on the client."""
+        try:
+            owner = await self.ownership.known(*place)
+        except MagnetarError:
+            return None
+        return None if owner is None or owner.listeners or owner.id == self.ownership.me.id else owner
 
     def _heard(self, event: Event) -> None:
         if event.change is Change.RESYNC:
@@ -217,7 +244,7 @@ class BundleOwnership:
         """While the session was lost, another broker may have owned one of our bundles and lost it again: our lock is
         then created again without a trace of it. The check is repeated when that broker must have noticed the loss as
         well."""
-        for wait_s in (0.0, OWNERSHIP_ECHO_S):
+        for wait_s in (0.0, session_times(self._node.metadata).echo_s):
             await asyncio.sleep(wait_s)
             left = list(self._node.topics.loaded)
             while left:

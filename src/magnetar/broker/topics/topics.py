@@ -20,6 +20,7 @@ from magnetar.broker.metrics.unloaded_topics import Unloaded
 from magnetar.broker.migration.plain_topics import is_guarded
 from magnetar.broker.segments.cursors import REGULAR
 from magnetar.broker.topics.settings import topic_settings
+from magnetar.cluster.ownership import Broker
 from magnetar.cluster.topics import Charge, free
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
@@ -202,18 +203,20 @@ class Topics:
                 silent.append(key)
         return silent
 
-    async def empty(self, place: Place, *, lost: bool = False) -> None:
-        """Unloads all topics of a bundle, loading ones included. `lost`: another broker owns it, nothing is written."""
+    async def empty(self, place: Place, *, lost: bool = False, owner: Broker | None = None) -> None:
+        """Unloads all topics of a bundle, loading ones included. `lost`: another broker owns it, nothing is written.
+        Clients connect to the `owner` if it is known."""
         while keys := [key for key, found in self._places.items() if found == place][:UNLOADS_AT_ONCE_MAX]:
-            await asyncio.gather(*(self._empty(key, lost=lost) for key in keys))
+            await asyncio.gather(*(self._empty(key, lost=lost, owner=owner) for key in keys))
         self.unloaded.forget_place(place)
 
-    async def _empty(self, key: str, *, lost: bool) -> None:
+    async def _empty(self, key: str, *, lost: bool, owner: Broker | None = None) -> None:
         loading = self._loading.get(key)
         if loading is not None:
             await asyncio.wait([loading])
         topic = self.loaded.get(key)
         if topic is not None:
+            topic.moved_to = ("", "") if owner is None else (owner.urls.broker, owner.urls.broker_tls)
             try:
                 await self.unload(topic.name, lost=lost)
             except MagnetarError as error:

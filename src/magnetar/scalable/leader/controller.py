@@ -16,7 +16,6 @@ from magnetar.base.errors import Conflict, MagnetarError, Moved, NotReady, Topic
 from magnetar.base.limits import (
     CALL_RETRY_S_MAX,
     CALL_RETRY_S_MIN,
-    LEADER_BELIEF_S,
     LEADER_IDLE_S,
     LEADER_PROOF_S,
     TERM_WAIT_S,
@@ -25,6 +24,7 @@ from magnetar.base.names import TopicName
 from magnetar.cluster.ownership import Broker
 from magnetar.metadata import paths
 from magnetar.metadata.lock import Lock, Locks
+from magnetar.metadata.session_times import session_times
 from magnetar.metadata.store import Change, Event, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
@@ -266,7 +266,7 @@ class Controller:
         busy = self.term is not None and self.term.busy
         if busy:
             self._used_at = now
-        if self.term is not None and now - self._proven_at > LEADER_BELIEF_S:
+        if self.term is not None and now - self._proven_at > session_times(self._context.records.store).belief_s:
             self._feed(takeover.BeliefExpired(self.term.number))
         elif now - self._used_at > LEADER_IDLE_S and self._state.phase in (Phase.LEADING, Phase.FOLLOWING):
             self._retired(self)

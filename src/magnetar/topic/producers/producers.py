@@ -39,6 +39,7 @@ class Published(Protocol):
     runtime: Runtime
     dedup: Dedup | None
     refusal: MagnetarError | None
+    moved_to: tuple[str, str]
 
     @property
     def managed(self) -> Properties: ...
@@ -105,8 +106,9 @@ class Producers:
 
     def close_all(self) -> None:
         """The topic moves, ends or fails: every producer is asked to look it up again, every waiter too."""
+        url, url_tls = self._topic.moved_to
         for producer in self.detach_all():
-            producer.outlet.write(commands.close_producer(producer.id))
+            producer.outlet.write(commands.close_producer(producer.id, url=url, url_tls=url_tls))
 
     def detach_all(self) -> list[Producer]:
         """As `close_all`, but the caller sends CLOSE_PRODUCER: to the producers that this returns."""

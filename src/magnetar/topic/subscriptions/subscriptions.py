@@ -176,9 +176,10 @@ class Subscriptions:
         self.close_consumers([consumer])
 
     def close_consumers(self, consumers: Collection[Consumer]) -> None:
+        url, url_tls = self._topic.moved_to
         for consumer in consumers:
             if not consumer.closed:
-                consumer.outlet.write(commands.close_consumer(consumer.id))
+                consumer.outlet.write(commands.close_consumer(consumer.id, url=url, url_tls=url_tls))
         self.remove(consumers)
 
     def _drop_reader(self, subscription: Subscription) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.limits import MAINTENANCE_S, OWNERSHIP_ECHO_S, TOPIC_IDLE_S
+from magnetar.base.errors import SessionLost
+from magnetar.base.limits import MAINTENANCE_S, SESSION_S, TOPIC_IDLE_S
 from magnetar.base.names import topic_name
+from magnetar.broker.node import Node
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
 from magnetar.wire.proto import pb
@@ -81,7 +83,7 @@ async def test_an_owner_that_gets_its_lock_back_notices_that_another_had_it_mean
         config=new.node.managed_config,
     )
     assert not old.marks("ownership.lost")
-    await pass_s(OWNERSHIP_ECHO_S + 1)
+    await pass_s(SESSION_S * 4 / 3 + 1)
     assert old.marks("fence.old_owner")
     assert "CLOSE_CONSUMER" in reader.heard.kinds
 
@@ -107,6 +109,7 @@ async def test_without_a_session_what_is_loaded_is_served_and_nothing_is_begun(c
     assert (said.response, said.error) == (_L.Failed, pb.ServiceNotReady)
     assert "Failed to acquire ownership" in said.message
     owner.metadata.regain_session()
+    owner.metadata.forget_sessions()  # the server ends the old session
     await settle()
     assert (await owner.client().produce(topic=str(mine[0]))).type == _T.PRODUCER_SUCCESS
 
@@ -158,3 +161,80 @@ async def test_a_store_that_does_not_answer_is_told_to_the_client_as_a_reason_to
     first.metadata.release()
     await settle()
     assert (await cluster.lookup(first, authoritative=True)).response == _L.Connect
+
+
+async def test_clients_of_a_lost_bundle_are_sent_to_its_new_owner(cluster: Cluster) -> None:
+    old, new = await cluster.find()
+    client = old.client()
+    await client.produce()
+    await client.subscribe(permits=10)
+    old.metadata.lose_session(server_side=True)
+    assert await new.node.ownership.owner(*await new.place(), authoritative=True) == new.node.ownership.me
+    old.metadata.regain_session()
+    await settle()
+    closed = [command for command, _ in client.heard.heard if command.type in (_T.CLOSE_PRODUCER, _T.CLOSE_CONSUMER)]
+    urls = [
+        command.close_producer.assignedBrokerServiceUrl or command.close_consumer.assignedBrokerServiceUrl
+        for command in closed
+    ]
+    assert urls == [new.url, new.url]
+    assert not old.loaded()
+
+
+async def test_outage_of_the_store_lets_clients_of_loaded_topics_reconnect(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    first = owner.client()
+    await first.produce()
+    await first.subscribe(permits=10)
+    first.send(0, "m0")
+    await settle()
+    owner.metadata.disconnect()
+    first.lose()
+    again = owner.client()
+    assert (await cluster.lookup(owner)).response == _L.Connect
+    assert (await again.produce()).type == _T.PRODUCER_SUCCESS
+    again.send(1, "m1")
+    await settle()
+    assert [receipt.sequence for receipt in again.heard.receipts] == [1]
+
+
+async def test_new_session_is_counted_and_timed_in_the_metrics(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    await owner.node.topics.get(NAME, create=True)
+    owner.metadata.lose_session(server_side=True)
+    await pass_s(5)
+    assert "magnetar_metadata_session{" in owner.node.registry.text()
+    assert value(owner.node, "magnetar_metadata_session") == 0
+    owner.metadata.regain_session()
+    await settle()
+    assert value(owner.node, "magnetar_metadata_session") == 1
+    assert value(owner.node, "magnetar_metadata_sessions_lost_total") == 1
+    assert value(owner.node, "magnetar_metadata_away_seconds_total") == pytest.approx(5, abs=1)
+    assert value(owner.node, "magnetar_bundles_owned") == len(owner.node.ownership.held())
+    assert value(owner.node, "magnetar_bundles_lost_total") == 0
+
+
+@pytest.mark.setup(zookeeperSessionExpiredPolicy="shutdown")
+async def test_policy_shutdown_ends_the_broker(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    owner.metadata.lose_session(server_side=True)
+    assert isinstance(owner.node.failure, SessionLost)
+    assert owner.node.stopping.is_set()
+    assert not owner.node.ready
+    owner.metadata.regain_session()
+
+
+@pytest.mark.setup(metadataStoreSessionReconnectAttempts="3")
+async def test_used_up_attempts_end_the_broker(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    owner.metadata.lose_session(server_side=True)
+    await pass_s(6)
+    assert owner.node.failure is None
+    await pass_s(2)
+    assert isinstance(owner.node.failure, SessionLost)
+    owner.metadata.regain_session()
+
+
+def value(node: Node, name: str) -> float:
+    lines = [line for line in node.registry.text().splitlines() if line.startswith(name + "{")]
+    return float(lines[0].rsplit(" ", 1)[1])
