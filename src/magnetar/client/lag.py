@@ -55,7 +55,8 @@ async def _ask(lookup: Lookup, command: pb.BaseCommand) -> Lag:
     connection = await lookup.service()
     check_ours(connection, "lags")
     command.lag.request_id = connection.next_request_id()
-    reply = await connection.request(command, command.lag.request_id, timeout_s=lookup.timeout_s)
+    with lookup.moving_on(connection):
+        reply = await connection.request(command, command.lag.request_id, timeout_s=lookup.timeout_s)
     return read_lag(reply.lagResponse)
 
 

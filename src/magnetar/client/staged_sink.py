@@ -200,6 +200,7 @@ class StagedSink:
             request.request_id = connection.next_request_id()
             command = pb.BaseCommand(type=kind)
             getattr(command, field).CopyFrom(request)
-            return await connection.request(command, request.request_id, timeout_s=self.client.operation_timeout_s)
+            with self.client.lookup.moving_on(connection):
+                return await connection.request(command, request.request_id, timeout_s=self.client.operation_timeout_s)
 
         return await persist(self.client.runtime, timeout_s, once, what=f"{what} of sink {self.name}")

@@ -80,7 +80,8 @@ async def _hold(lookup: Lookup, request: HoldRequest) -> Hold:
     connection = await lookup.service()
     check_ours(connection, "holds")
     command = _command(request, connection.next_request_id())
-    reply = await connection.request(command, command.hold.request_id, timeout_s=lookup.timeout_s)
+    with lookup.moving_on(connection):
+        reply = await connection.request(command, command.hold.request_id, timeout_s=lookup.timeout_s)
     response = reply.holdResponse
     return Hold(
         request.topic,

@@ -92,7 +92,8 @@ class PlanClient:
         check_ours(connection, "plans")
         plan = self._known.get(asking.topic)
         command = _command(asking, plan, connection.next_request_id())
-        reply = await connection.request(command, command.plan.request_id, timeout_s=self._lookup.timeout_s)
+        with self._lookup.moving_on(connection):
+            reply = await connection.request(command, command.plan.request_id, timeout_s=self._lookup.timeout_s)
         response = reply.planResponse
         if response.HasField("dag"):
             plan = Plan(asking.topic, response.incarnation, read_layout(response.dag), {}, read_routing(response.dag))

@@ -42,12 +42,19 @@ def address(url: str) -> Address:
 
 
 def rest_url(url: str) -> str:
-    """The URL of a REST server without a trailing slash. From several hosts, as in Pulsar's configuration files, it
-    takes the first."""
+    """The URL of the first REST server of `rest_urls`."""
+    return rest_urls(url)[0]
+
+
+def rest_urls(url: str) -> list[str]:
+    """The URLs of REST servers without a trailing slash; several hosts are separated by commas, as in Pulsar's
+    configuration files."""
     scheme, mark, rest = url.partition("://")
-    first, comma, others = rest.partition(",")
-    path = others.partition("/")[2] if comma else ""
-    address = f"{scheme}{mark}{first}/{path}".rstrip("/") if comma else url.rstrip("/")
+    hosts, slash, path = rest.partition("/")
+    return [_rest_url(f"{scheme}{mark}{host}{slash}{path}".rstrip("/"), url) for host in hosts.split(",")]
+
+
+def _rest_url(address: str, url: str) -> str:
     try:
         parts = urlsplit(address)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,5 +1,7 @@
-"""The delay before a retry: it doubles from a tenth of a second to a minute, with a little jitter, so that a thousand
-clients do not reconnect at the same moment. `persist` repeats an idempotent call until a deadline.
+"""The delay before a retry: it doubles from a tenth of a second, with a little jitter, so that a thousand clients do
+not reconnect at the same moment. It stays short, because a topic whose owner is gone has another one within seconds.
+Only while the broker limits the rate of requests does it grow to a minute. `persist` repeats an idempotent call until a
+deadline.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from magnetar.base.errors import Conflict, MagnetarError, Moved, TimedOut, Unavailable, Unknown, Unreachable
-from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN, CLIENT_REFUSED_S
+from magnetar.base.errors import Conflict, MagnetarError, Moved, Throttled, TimedOut, Unavailable, Unknown, Unreachable
+from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN, CLIENT_RECONNECT_S_MAX, CLIENT_REFUSED_S
 from magnetar.runtime.runtime import Runtime
 
 T = TypeVar("T")
@@ -29,8 +31,11 @@ class Backoff:
         self._max_s = max_s
         self._next_s = first_s
 
-    def next_s(self) -> float:
+    def next_s(self, error: MagnetarError | None = None) -> float:
+        """`error`: the reason for the retry."""
         step, self._next_s = self._next_s, min(self._next_s * 2, self._max_s)
+        if not isinstance(error, Throttled):
+            step = min(step, CLIENT_RECONNECT_S_MAX)
         return step * (1 - _JITTER * self._chance.random())
 
     def reset(self) -> None:
@@ -76,7 +81,7 @@ async def persist(
             if not passing(error):
                 raise
             elapsed_s = runtime.monotonic() - begun
-            wait_s = wait_of(error, backoff.next_s(), elapsed_s=elapsed_s, timeout_s=timeout_s)
+            wait_s = wait_of(error, backoff.next_s(error), elapsed_s=elapsed_s, timeout_s=timeout_s)
             if wait_s is None:
                 if isinstance(error, Unreachable):
                     raise unreachable(error, elapsed_s) from None

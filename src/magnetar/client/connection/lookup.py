@@ -2,16 +2,19 @@
 topics of a namespace, a schema.
 
 Each call sends one request and returns the answer or raises the broker's error; the caller repeats it
-(`backoff.persist`). Redirects are followed a bounded number of times. Several hosts in the service URL are tried in
-turn.
+(`backoff.persist`). Redirects are followed a bounded number of times. Several hosts in the service URL are tried in an
+order of chance, so that the clients of a cluster spread over its brokers. A host that cannot answer is left for the
+next one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from magnetar.base.errors import NotReady, Unavailable, Unreachable
+from magnetar.base.errors import NotReady, Unavailable, Unknown, Unreachable
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_REDIRECTS_MAX
 from magnetar.client.connection.address import address, addresses
 from magnetar.client.connection.connection import Connection
@@ -49,6 +52,7 @@ class Lookup:
         self.timeout_s = timeout_s
         self._listener = listener
         self._services = [found.url for found in addresses(service_url)]
+        pool.runtime.rng("client.hosts").shuffle(self._services)
         self._service_url = service_url
         self._turn = 0
 
@@ -66,6 +70,17 @@ class Lookup:
                     raise (others or Unreachable(error.what, url=self._service_url)) from None
         raise AssertionError("a service URL has at least one host")
 
+    @contextmanager
+    def moving_on(self, connection: Connection) -> Iterator[None]:
+        """A request to a host of the service URL. After an error that another host may not have, the next request goes
+        to the next host."""
+        try:
+            yield
+        except (Unavailable, Unknown):
+            if self._services[self._turn] == connection.url:
+                self._turn = (self._turn + 1) % len(self._services)
+            raise
+
     async def partitions(self, topic: str, *, create: bool = True) -> int:
         """The number of partitions of a topic, 0 if it is not partitioned. Without `create` a topic that does not exist
         raises `TopicNotFound`, if the broker supports the distinction.
@@ -77,11 +92,16 @@ class Lookup:
         request.request_id = connection.next_request_id()
         if not create and connection.features.supports_get_partitioned_metadata_without_auto_creation:
             request.metadata_auto_creation_enabled = False
-        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
+        with self.moving_on(connection):
+            reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
         return reply.partitionMetadataResponse.partitions
 
     async def broker(self, topic: str) -> Route:
         connection = await self.service()
+        with self.moving_on(connection):
+            return await self._broker(topic, connection)
+
+    async def _broker(self, topic: str, connection: Connection) -> Route:
         authoritative = False
         for _ in range(CLIENT_REDIRECTS_MAX + 1):
             command = pb.BaseCommand(type=_K.LOOKUP)
@@ -114,7 +134,8 @@ class Lookup:
             request.topics_pattern = pattern
         if hash:
             request.topics_hash = hash
-        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
+        with self.moving_on(connection):
+            reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
         response = reply.getTopicsOfNamespaceResponse
         return Topics(list(response.topics), response.topics_hash, response.filtered, response.changed)
 
@@ -127,5 +148,6 @@ class Lookup:
         request.topic = topic
         if version is not None:
             request.schema_version = version
-        reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
+        with self.moving_on(connection):
+            reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
         return reply.getSchemaResponse.schema, reply.getSchemaResponse.schema_version

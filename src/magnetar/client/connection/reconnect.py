@@ -148,7 +148,7 @@ class Reconnector:
             try:
                 connection = await self._open()
             except MagnetarError as error:
-                wait_s = self._backoff.next_s()
+                wait_s = self._backoff.next_s(error)
                 if self._fatal(error, self._first):
                     if self._first:
                         raise

@@ -163,7 +163,8 @@ class Discovery:
             body.topics_pattern = self._pattern.expression
             if self._hash:
                 body.topics_hash = self._hash
-            reply = await connection.request(command, body.request_id, timeout_s=self._lookup.timeout_s)
+            with self._lookup.moving_on(connection):
+                reply = await connection.request(command, body.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
             log.once("topic_watch_failed", namespace=self._pattern.namespace, why=error, again_s=self._discovery_s)
             return

@@ -281,3 +281,51 @@ def test_after_closing_nothing_is_sent() -> None:
 
     with pytest.raises(Closed):
         Server(ok([])).run(body)
+
+
+class Hosts:
+    """Answers by the host of the URL."""
+
+    def __init__(self, **replies: Reply) -> None:
+        self.replies = replies
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(f"{request.method} {request.url.host}")
+        reply = self.replies[request.url.host]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run(self, work: Callable[[Admin], Coroutine[Any, Any, Any]]) -> Any:
+        async def body() -> Any:
+            async with Admin("http://one:8080,two:8080", transport=httpx2.MockTransport(self)) as admin:
+                return await work(admin)
+
+        return asyncio.run(body())
+
+
+@pytest.mark.parametrize("reply", [httpx2.ConnectError("refused"), httpx2.Response(503, json={"reason": "no store"})])
+def test_next_host_is_asked_if_the_first_one_is_not_ready(reply: Reply) -> None:
+    hosts = Hosts(one=reply, two=httpx2.Response(204))
+
+    async def body(admin: Admin) -> None:
+        await admin.topics.create("persistent://public/default/t")
+        await admin.topics.create("persistent://public/default/u")
+
+    hosts.run(body)
+    assert hosts.asked == ["PUT one", "PUT two", "PUT two"]
+
+
+def test_call_that_may_have_happened_is_not_repeated_at_another_host() -> None:
+    hosts = Hosts(one=httpx2.ReadError("broken"), two=httpx2.Response(204))
+    with pytest.raises(ConnectionLost):
+        hosts.run(lambda admin: admin.topics.create("persistent://public/default/t"))
+    assert hosts.asked == ["PUT one"]
+
+
+def test_no_host_is_ready_after_each_was_asked() -> None:
+    hosts = Hosts(one=httpx2.ConnectError("refused"), two=httpx2.ConnectError("refused"))
+    with pytest.raises(NotReady):
+        hosts.run(lambda admin: admin.topics.create("persistent://public/default/t"))
+    assert hosts.asked == ["PUT one", "PUT two"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import MagnetarError, Misuse
-from magnetar.client.connection.address import addresses, rest_url
+from magnetar.client.connection.address import addresses, rest_url, rest_urls
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,14 @@ from magnetar.client.connection.address import addresses, rest_url
 )
 def test_where_rest_is(url: str, found: str) -> None:
     assert rest_url(url) == found
+
+
+def test_all_hosts_of_rest_are_read() -> None:
+    assert rest_urls("https://a:1,b,[::1]:2/below/") == [
+        "https://a:1/below",
+        "https://b/below",
+        "https://[::1]:2/below",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from magnetar.base.errors import (
     NotAuthorized,
     NotReady,
     ProducerBusy,
+    Throttled,
     TimedOut,
     TopicNotFound,
     Unreachable,
 )
-from magnetar.base.limits import CLIENT_REFUSED_S
+from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_RECONNECT_S_MAX, CLIENT_REFUSED_S
 from magnetar.client.connection.backoff import Backoff, passing, persist, wait_of
 from magnetar.client.connection.reconnect import consumer_fatal, producer_fatal
 from magnetar.runtime.system_runtime import RealRuntime
@@ -31,6 +32,14 @@ def test_waits_double_to_a_bound_and_begin_again():
         assert 0.9 * step <= found <= step
     backoff.reset()
     assert backoff.next_s() <= 0.1
+
+
+def test_waits_stay_short_unless_the_broker_limits_the_rate():
+    backoff = Backoff(random.Random(1))
+    assert max(backoff.next_s(NotReady()) for _ in range(20)) <= CLIENT_RECONNECT_S_MAX
+    assert backoff.next_s(Throttled()) > CLIENT_BACKOFF_S_MAX / 2
+    backoff.reset()
+    assert backoff.next_s(Throttled()) <= 0.1
 
 
 def test_two_clients_do_not_wait_alike():

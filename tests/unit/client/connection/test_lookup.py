@@ -92,6 +92,36 @@ async def test_a_host_that_does_not_answer_is_passed_over() -> None:
         await pool.close()
 
 
+async def test_host_that_is_not_ready_is_left_for_the_next_one() -> None:
+    async with a_broker() as first, a_broker() as second:
+        for broker in (first, second):
+            broker.partitions = 3
+            broker.handlers[K.LOOKUP] = lambda link, command: (
+                link.write(commands.lookup_connect(command.lookupTopic.request_id, "pulsar://owner:6650")) or True
+            )
+        pool = Pool(RealRuntime())
+        lookup = Lookup(pool, f"{first.url},{second.url.removeprefix('pulsar://')}")
+        asked = (await lookup.service()).url
+        hurt, sound = (first, second) if asked == first.url else (second, first)
+        hurt.handlers[K.LOOKUP] = lambda link, command: (
+            link.write(commands.lookup_failed(command.lookupTopic.request_id, pb.ServiceNotReady, "no store")) or True
+        )
+        with pytest.raises(NotReady):
+            await lookup.broker("persistent://public/default/t")
+        assert (await lookup.service()).url == sound.url
+        assert await lookup.broker("persistent://public/default/t") == Route("pulsar://owner:6650")
+        await pool.close()
+
+
+async def test_clients_of_one_url_spread_over_its_hosts() -> None:
+    first: set[str] = set()
+    for _ in range(50):
+        pool = Pool(RealRuntime())
+        first.add(Lookup(pool, "pulsar://a:1,b:2,c:3")._services[0])
+        await pool.close()
+    assert first == {"pulsar://a:1", "pulsar://b:2", "pulsar://c:3"}
+
+
 async def test_hosts_that_all_refuse_are_unreachable_with_the_whole_url() -> None:
     pool = Pool(RealRuntime())
     lookup = Lookup(pool, "pulsar://127.0.0.1:1,127.0.0.1:2")

@@ -1,7 +1,8 @@
 """One request and its answer, for all resources: retries, redirects, timeouts and errors.
 
-Only calls that change nothing (GET) are retried, and only if the broker is unreachable or not ready. A call that may
-have reached the broker without an answer is `TimedOut` or `ConnectionLost`: the operation may have happened. Redirects
+Only calls that change nothing (GET) are retried, and only if the broker is unreachable or not ready. With several hosts
+in the URL, any call goes to the next host if the broker is unreachable or not ready. A call that may have reached the
+broker without an answer is `TimedOut` or `ConnectionLost`: the operation may have happened. Redirects
 to a topic's owner are followed. The token is sent only to brokers that the first one lists, and never from https to
 http. Answers are bounded by their decompressed size.
 """
@@ -17,7 +18,16 @@ from urllib.parse import urljoin
 import httpx2
 import msgspec
 
-from magnetar.base.errors import Closed, Corrupt, NotAuthenticated, TimedOut, Unavailable, Unknown
+from magnetar.base.errors import (
+    Closed,
+    ConnectionLost,
+    Corrupt,
+    NotAuthenticated,
+    NotReady,
+    TimedOut,
+    Unavailable,
+    Unknown,
+)
 from magnetar.base.limits import (
     ADMIN_CONNECT_S,
     ADMIN_CONNECTIONS_MAX,
@@ -40,7 +50,7 @@ from magnetar.client.admin.responses import (
     took_s,
     written,
 )
-from magnetar.client.connection.address import rest_url
+from magnetar.client.connection.address import rest_urls
 
 T = TypeVar("T")
 
@@ -56,12 +66,15 @@ class RestTransport:
         *,
         token: str | None = None,
         timeout_s: float = ADMIN_TIMEOUT_S,
+        connections_max: int = ADMIN_CONNECTIONS_MAX,
         on_answer: Callable[[RestResponse], None] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self.url = rest_url(url)
+        self._urls = rest_urls(url)
+        self.url = self._urls[0]  # the host of the next call
         self._token = None if token is None else Secret(token)
         self._timeout_s = timeout_s
+        self._connections_max = connections_max
         self._on_answer = on_answer
         self._transport = transport
         self._http: httpx2.AsyncClient | None = None
@@ -103,7 +116,7 @@ class RestTransport:
         wait_s = ADMIN_RETRY_S
         for left in reversed(range(ADMIN_RETRIES_MAX + 1)):
             try:
-                return await self._once(method, path, content, written(query))
+                return await self._any_host(method, path, content, written(query))
             except (Unavailable, Unknown) as error:
                 if method != "GET" or not left or isinstance(error, TimedOut):
                     raise
@@ -118,6 +131,19 @@ class RestTransport:
             await http.aclose()
 
     # One attempt
+
+    async def _any_host(self, method: str, path: str, content: bytes, query: Query) -> RestResponse:
+        """Of the host that answered last, or of the next one that is ready."""
+        for left in reversed(range(len(self._urls))):
+            url = self.url
+            try:
+                return await self._once(method, path, content, query)
+            except (NotReady, ConnectionLost) as error:
+                if self.url == url:  # no other call has moved on
+                    self.url = self._urls[(self._urls.index(url) + 1) % len(self._urls)]
+                if not left or not isinstance(error, NotReady):
+                    raise
+        raise AssertionError("the last host answers or raises")
 
     async def _once(self, method: str, path: str, content: bytes, query: Query) -> RestResponse:
         url = str(httpx2.URL(self.url + path, params=query) if query else self.url + path)
@@ -164,7 +190,7 @@ class RestTransport:
 
     async def _is_trusted(self, url: str) -> bool:
         """Whether the token may be sent to a redirect target: the same broker, or one that it lists."""
-        if origin(url) == origin(self.url) or self._token is None:
+        if self._token is None or any(origin(url) == origin(one) for one in self._urls):
             return True
         if self.url.startswith("https:") and not url.startswith("https:"):
             return False
@@ -182,7 +208,7 @@ class RestTransport:
             self._pid = os.getpid()
             self._http = httpx2.AsyncClient(
                 timeout=httpx2.Timeout(self._timeout_s, connect=min(ADMIN_CONNECT_S, self._timeout_s)),
-                limits=httpx2.Limits(max_connections=ADMIN_CONNECTIONS_MAX),
+                limits=httpx2.Limits(max_connections=self._connections_max),
                 transport=self._transport,
             )
         return self._http

@@ -71,7 +71,8 @@ class NamespaceWatch:
             )
         late = TimedOut("the broker did not list the topics in time", namespace=self._namespace)
         first = self._session.ask(connection, self._question, partial(self._told, connection))
-        await self._session.answered(connection, first, self._lookup.timeout_s, late)
+        with self._lookup.moving_on(connection):
+            await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
     def _question(self, id: int) -> pb.BaseCommand:
         """Without the hash of the known list, so that the answer shows that the watch is open."""
