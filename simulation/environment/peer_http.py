@@ -34,7 +34,7 @@ class SimulatedPeers:
         self._carrier: PeerRouter | None = None
 
     def serve(self, node: Node) -> None:
-        self._carrier = PeerRouter(node, PeerClient(node, HttpTransport()))
+        self._carrier = PeerRouter(node, PeerClient(node, HttpTransport))
 
     async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
         assert self._carrier is not None
@@ -45,10 +45,24 @@ class SimulatedPeers:
 
 
 class HttpTransport(httpx2.AsyncBaseTransport):
-    """Carries requests from a host to any other one."""
+    """Carries requests from a host to another one, at most `connections_max` at a time, as httpx's pool does."""
+
+    def __init__(self, connections_max: int) -> None:
+        self._connections = asyncio.Semaphore(connections_max)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         limits = request.extensions.get("timeout", {})
+        try:
+            async with asyncio.timeout(limits.get("pool")):
+                await self._connections.acquire()
+        except TimeoutError:
+            raise httpx2.PoolTimeout("no connection became free in time", request=request) from None
+        try:
+            return await self._carry(request, limits)
+        finally:
+            self._connections.release()
+
+    async def _carry(self, request: httpx2.Request, limits: dict[str, Any]) -> httpx2.Response:
         port = request.url.port or 80
         try:
             async with asyncio.timeout(limits.get("connect")):

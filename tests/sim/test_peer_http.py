@@ -33,7 +33,7 @@ async def asked(pair: Pair, *, port: int = PORT, timeout_s: float = 5.0) -> Any:
     ended: asyncio.Future[Any] = pair.loop.create_future()
 
     async def body() -> None:
-        client = httpx2.AsyncClient(transport=HttpTransport(), timeout=timeout_s)
+        client = httpx2.AsyncClient(transport=HttpTransport(10), timeout=timeout_s)
         try:
             ended.set_result(await client.post(f"http://b:{port}/nowhere?x=1", content=b"{}" * 5000))
         except httpx2.HTTPError as error:

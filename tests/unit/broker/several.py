@@ -105,7 +105,7 @@ class Networked:
 
     async def carry(self, name: TopicName, request: Request) -> Answer:
         if self._carrier is None:
-            self._carrier = PeerRouter(self.node, PeerClient(self.node, self._network))
+            self._carrier = PeerRouter(self.node, PeerClient(self.node, lambda connections_max: self._network))
         return await self._carrier.carry(name, request)
 
 

@@ -3,23 +3,32 @@
 A call is one request to `/admin/v2/peers` of the owner, authenticated with the secret of the cluster. The reply
 contains the answer of its handlers, errors included. A missing reply is an error that states the possible outcome:
 nothing happened if no broker listens; anything may have happened if the connection broke. Nothing is retried here,
-because only the caller knows the effect of a retry.
+because only the caller knows the effect of a retry. Calls that wait at the other broker for an event have connections
+of their own: any number of them delays no other call.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from magnetar.base import errors
 from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
-from magnetar.base.limits import PEER_CALL_S
+from magnetar.base.limits import PEER_CALL_S, PEER_CONNECTIONS_MAX, PEER_WAITS_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.peers.authentication import PeerAuthNode, check_term, secret_of
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import Answer, Request
+from magnetar.cluster.peers import (
+    Answer,
+    AwaitAssignment,
+    AwaitDrained,
+    AwaitReceived,
+    AwaitReleased,
+    Request,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     from magnetar.runtime.runtime import Owner, Runtime
 
 PATH = "/admin/v2/peers"
+WAITING = (AwaitAssignment, AwaitDrained, AwaitReceived, AwaitReleased)
 
 
 class PeerClientNode(Protocol):
@@ -78,12 +88,15 @@ async def answered(node: AnsweringNode, call: PeerRequest) -> PeerReply:
 
 
 class PeerClient:
-    """Calls any broker by its address; connections are kept until the node stops. `transport` is the network's."""
+    """Calls any broker by its address; connections are kept until the node stops. `make_transport` makes one for a
+    network that is not the real one, with at most this number of connections."""
 
-    def __init__(self, node: PeerClientNode, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, node: PeerClientNode, make_transport: Callable[[int], httpx2.AsyncBaseTransport] | None = None
+    ) -> None:
         self._node = node
-        self._transport = transport
-        self._exchanges: dict[str, RestTransport] = {}
+        self._make_transport = make_transport
+        self._exchanges: dict[tuple[str, bool], RestTransport] = {}
 
     async def ask(self, broker: Broker, name: TopicName, request: Request) -> Answer:
         """NotReady: nothing happened. Unknown: anything may have."""
@@ -91,7 +104,9 @@ class PeerClient:
         if not url:
             raise NotReady(f"broker {broker.id} has no web address: the request about {name} cannot be sent")
         try:
-            reply = await self._exchange(url).ask("POST", PATH, PeerReply, PeerRequest(str(name), request))
+            reply = await self._exchange(url, isinstance(request, WAITING)).ask(
+                "POST", PATH, PeerReply, PeerRequest(str(name), request)
+            )
         except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
             raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
         if reply.error:
@@ -99,13 +114,18 @@ class PeerClient:
         answer: Answer = msgspec.json.decode(reply.answer, type=Answer)
         return answer
 
-    def _exchange(self, url: str) -> RestTransport:
-        exchange = self._exchanges.get(url)
+    def _exchange(self, url: str, waits: bool) -> RestTransport:
+        exchange = self._exchanges.get((url, waits))
         if exchange is None:
+            connections_max = PEER_WAITS_MAX if waits else PEER_CONNECTIONS_MAX
             from magnetar.client.admin.aio.transport import RestTransport  # a broker alone never needs it
 
-            exchange = self._exchanges[url] = RestTransport(
-                url, token=secret_of(self._node.settings).reveal(), timeout_s=PEER_CALL_S, transport=self._transport
+            exchange = self._exchanges[url, waits] = RestTransport(
+                url,
+                token=secret_of(self._node.settings).reveal(),
+                timeout_s=PEER_CALL_S,
+                connections_max=connections_max,
+                transport=None if self._make_transport is None else self._make_transport(connections_max),
             )
             if len(self._exchanges) == 1:
                 self._node.runtime.spawn(self._node.owner, self._keep())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import httpx2
 import msgspec
@@ -21,37 +22,36 @@ from magnetar.base.errors import (
     Unknown,
 )
 from magnetar.base.ids import SegmentId, Term
+from magnetar.base.limits import PEER_CONNECTIONS_MAX, PEER_WAITS_MAX
 from magnetar.base.names import topic_name
-from magnetar.broker.peers.rpc import PeerReply, PeerRequest, answered
+from magnetar.broker.peers.rpc import PeerClient, PeerReply, PeerRequest, answered
 from magnetar.cluster.ownership import Candidate
-from magnetar.cluster.peers import Create, Flush
+from magnetar.cluster.peers import AwaitAssignment, Create, Created, Flush
 from magnetar.policy.settings import Settings
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.unit.broker import several
 from tests.unit.broker.handlers.streaming import consume, ids, pushes
-from tests.unit.broker.several import NAME, Cluster, Member, Network
+from tests.unit.broker.several import NAME, Cluster, Member, Network, spawn
 from tests.unit.clock import settle
 
 PLAIN = Term(0)  # nobody leads a plain topic
 SCALABLE = topic_name("topic://public/default/x")
 
 
-@asynccontextmanager
-async def networked_cluster() -> AsyncIterator[tuple[Cluster, Network]]:
-    networks: list[Network] = []
+def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
+    made: list[Network] = []
 
     def network(cluster: Cluster) -> Network:
-        networks.append(Network(cluster))
-        return networks[0]
+        made.append(Network(cluster))
+        return made[0]
 
-    async with several.serving_cluster(network=network) as cluster:
-        yield cluster, networks[0]
+    several.run(lambda cluster: body(cluster, made[0]), network=network)
 
 
-async def test_what_another_broker_asks_is_done_by_the_owner() -> None:
-    async with networked_cluster() as (cluster, network):
+def test_what_another_broker_asks_is_done_by_the_owner() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
         assert (await asked.create("op", PLAIN, ("a", "b"))).cursors == ("a", "b")
@@ -62,9 +62,11 @@ async def test_what_another_broker_asks_is_done_by_the_owner() -> None:
         assert (await asked.delete("op", PLAIN, force=True)).existed
         assert network.calls == 4
 
+    run(body)
 
-async def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
-    async with networked_cluster() as (cluster, _):
+
+def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         for number in range(100):
             name = topic_name(f"persistent://public/default/t-{number}")
@@ -75,9 +77,11 @@ async def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_hav
         assert other.loaded(name)
         assert not one.loaded(name)
 
+    run(body)
 
-async def test_an_error_of_the_owner_arrives_as_it_was() -> None:
-    async with networked_cluster() as (cluster, _):
+
+def test_an_error_of_the_owner_arrives_as_it_was() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
         await asked.create("op", PLAIN)
@@ -90,6 +94,8 @@ async def test_an_error_of_the_owner_arrives_as_it_was() -> None:
             await asked.create("op", PLAIN)
         assert fenced.value.wire_code == 6
 
+    run(body)
+
 
 @pytest.mark.parametrize(
     ("how", "means"),
@@ -100,12 +106,14 @@ async def test_an_error_of_the_owner_arrives_as_it_was() -> None:
     ],
     ids=["nobody there", "no answer", "broken"],
 )
-async def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[MagnetarError]) -> None:
-    async with networked_cluster() as (cluster, network):
+def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[MagnetarError]) -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         _, other = await cluster.find()
         network.fails = how
         with pytest.raises(means):
             await other.node.peers.owner(NAME).create("op", PLAIN)
+
+    run(body)
 
 
 @pytest.mark.parametrize(
@@ -118,22 +126,26 @@ async def test_silence_says_whether_it_may_have_happened(how: Exception, means: 
         (200, b'{"error": "TimedOut", "what": "its own store"}', Unknown),
     ],
 )
-async def test_strange_answers_are_no_answers(status: int, content: bytes, means: type[MagnetarError]) -> None:
-    async with networked_cluster() as (cluster, network):
+def test_strange_answers_are_no_answers(status: int, content: bytes, means: type[MagnetarError]) -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         _, other = await cluster.find()
         network.answers = httpx2.Response(status, content=content)
         with pytest.raises(means):
             await other.node.peers.owner(NAME).create("op", PLAIN)
 
+    run(body)
 
-async def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
-    async with networked_cluster() as (cluster, _):
+
+def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         await owner.node.peers.owner(NAME).create("op", PLAIN, ("a",))
         for request in (Create(op="op", term=PLAIN), Flush(op="op", term=PLAIN, cursor="a")):
             assert (await answered(other.node, PeerRequest(str(NAME), request))).error == "NotReady"
         assert not other.loaded()
         assert (await answered(owner.node, PeerRequest("bad://x", request))).error == "InvalidName"
+
+    run(body)
 
 
 def test_what_goes_over_survives_the_way() -> None:
@@ -156,8 +168,8 @@ async def owners(cluster: Cluster) -> dict[int, Member]:
     return found
 
 
-async def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
-    async with networked_cluster() as (cluster, _):
+def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
         served = await owners(cluster)
@@ -178,9 +190,11 @@ async def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_an
         assert await other.node.scalable.read(SCALABLE) is None
         assert not [path for path, _ in one.below("/managed-ledgers/public/default/segment")]
 
+    run(body)
 
-async def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
-    async with networked_cluster() as (cluster, _):
+
+def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
         far = next(id for id, member in (await owners(cluster)).items() if member is other)
@@ -192,9 +206,11 @@ async def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_anothe
         newest = ids(pushes(client)[-1].assignment) if pushes(client) else ids(first.assignment)
         assert {8, 9} <= set(newest)  # the parent was empty: it is drained as soon as it is asked
 
+    run(body)
 
-async def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
-    async with networked_cluster() as (cluster, _):
+
+def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
         leader, other = cluster.members
         await leader.node.scalable.create(SCALABLE, segments=2)
         await leader.node.scalable.controller(SCALABLE).lead()
@@ -211,6 +227,8 @@ async def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_l
         for client in (far, near):
             client.lose()
 
+    run(body)
+
 
 @pytest.mark.setup(network=Network)
 async def test_calls_are_made_with_the_secret_of_the_cluster(cluster: Cluster) -> None:
@@ -220,3 +238,40 @@ async def test_calls_are_made_with_the_secret_of_the_cluster(cluster: Cluster) -
     owner.node.settings = Settings(None, {"brokerClientAuthenticationParameters": "token:of another cluster"})
     with pytest.raises(NotReady, match="rejected the call: only brokers of this cluster"):
         await asked.create("op", PLAIN)
+
+
+@pytest.mark.setup(network=Network)
+async def test_calls_that_wait_have_connections_of_their_own(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    pools: list[Pool] = []
+
+    def make_transport(connections_max: int) -> httpx2.AsyncBaseTransport:
+        pools.append(Pool(cluster, connections_max))
+        return pools[-1]
+
+    client = PeerClient(other.node, make_transport)
+    waits = [
+        spawn(client.ask(owner.node.ownership.me, NAME, AwaitAssignment(op="op", connection="c", seen=0, wait_s=30)))
+        for _ in range(50)
+    ]
+    await settle()
+    assert [pool.connections_max for pool in pools] == [PEER_WAITS_MAX]
+    assert isinstance(await client.ask(owner.node.ownership.me, NAME, Create(op="op", term=PLAIN, cursors=())), Created)
+    assert [pool.connections_max for pool in pools] == [PEER_WAITS_MAX, PEER_CONNECTIONS_MAX]
+    assert (pools[0].calls, pools[1].calls) == (50, 1)
+    for wait in waits:
+        wait.cancel()
+
+
+class Pool(Network):
+    """A network for one pool of connections."""
+
+    def __init__(self, cluster: Cluster, connections_max: int) -> None:
+        super().__init__(cluster)
+        self.connections_max = connections_max
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self.connections_max == PEER_WAITS_MAX:
+            self.calls += 1
+            await asyncio.get_running_loop().create_future()
+        return await super().handle_async_request(request)
