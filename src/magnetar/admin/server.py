@@ -89,6 +89,7 @@ class WebServer:
         if self._server is None:
             return
         self._server.close()
+        self._node.handlers.waits.stop()
         for connection in list(self._state.connections):
             connection.shutdown()
         tasks = list(self._state.tasks)

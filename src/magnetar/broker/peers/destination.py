@@ -28,8 +28,8 @@ class DestinationNode(Protocol):
 
 
 async def destination(node: DestinationNode, name: TopicName) -> Broker:
-    """The broker for calls about a topic: the leader of a scalable one, the owner of any other. NotReady: there is no
-    leader."""
+    """The broker for calls about a topic: the leader of a scalable one, the owner of any other. NotReady: the topic
+    has no leader."""
     if name.domain is Domain.TOPIC:
         leader = await node.scalable.leader(name)
         if leader is None:

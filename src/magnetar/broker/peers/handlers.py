@@ -18,6 +18,7 @@ from magnetar.broker.batch_read.plans import ReadPlanner, ReadPlanNode
 from magnetar.broker.peers.destination import DestinationNode, destination
 from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.peers.rpc import PeerClient, PeerClientNode
+from magnetar.broker.peers.waits import PeerWaits
 from magnetar.cluster.peers import (
     Answer,
     ApplyAcks,
@@ -62,6 +63,7 @@ class PeerHandlers:
         self._node = node
         self.plans = ReadPlanner(node)
         self.holds = Holds(node, self.plans)
+        self.waits = PeerWaits()
         self._locks = KeyedLock()
 
     async def handle(self, name: TopicName, request: Request) -> Answer:

@@ -80,7 +80,11 @@ async def answered(node: AnsweringNode, call: PeerRequest) -> PeerReply:
         await check_term(node, name, call.request)
         if name.domain is not Domain.TOPIC:  # it has no owner: its leader is asked
             await node.served.claim(name)
-        return PeerReply(msgspec.Raw(msgspec.json.encode(await node.handlers.handle(name, call.request))))
+        if isinstance(call.request, WAITING):
+            answer = await node.handlers.waits.answer(lambda: node.handlers.handle(name, call.request))
+        else:
+            answer = await node.handlers.handle(name, call.request)
+        return PeerReply(msgspec.Raw(msgspec.json.encode(answer)))
     except Moved as error:
         return _refused(NotReady(error.what))
     except MagnetarError as error:
