@@ -28,6 +28,7 @@ from simulation.stores.metadata import MemoryStore, StoreContent, Versions
 from simulation.stores.metadata_faults import FaultRates
 from tests.contract import virtual
 from tests.servers.zookeeper import ZooKeeper as ServerProcess
+from tests.servers.zookeeper import need
 
 SEED = 5
 WATCH_S = 0.1
@@ -153,10 +154,12 @@ class ZooKeeper:
     @classmethod
     def started(cls) -> ServerProcess:
         if cls.server is None:
-            folder = tempfile.TemporaryDirectory(prefix="zookeeper-")
-            cls.server = ServerProcess(Path(folder.name)).start()
-            atexit.register(folder.cleanup)
+            need()
+            folder = Path(tempfile.mkdtemp(prefix="zookeeper-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            cls.server = ServerProcess(folder)
             atexit.register(cls.server.kill)
+            cls.server.start()
         return cls.server
 
     async def open(self) -> StealableStore:

@@ -58,6 +58,12 @@ def jars() -> str:
     return os.pathsep.join(sorted(str(path) for pattern in JARS for path in folder.glob(pattern + ".jar")))
 
 
+def need() -> None:
+    """Skips the test, with a reason that names the missing part, where no server can be started."""
+    jars()
+    java.java()
+
+
 class ZooKeeper:
     """One server. Its ports are chosen once, so that clients find it again after a restart."""
 
@@ -162,6 +168,7 @@ class ZooKeeper:
 @contextmanager
 def ensemble(folder: Path, servers: int = 3, settings: Mapping[str, object] | None = None) -> Iterator[list[ZooKeeper]]:
     """So many servers that agree."""
+    need()
     members = [ZooKeeper(folder / str(number), settings) for number in range(1, servers + 1)]
     for number, member in enumerate(members, 1):
         member.number = number
