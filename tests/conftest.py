@@ -15,7 +15,7 @@ from magnetar.base import validation
 from magnetar.base.limits import TESTING_TURN_S_MAX
 from magnetar.testing.host import BrokerHost
 
-pytest_plugins = ["tests.async_tests"]
+pytest_plugins = ["tests.support.async_tests"]
 
 validation.enable()
 

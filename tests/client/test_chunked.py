@@ -12,10 +12,10 @@ import pytest
 from magnetar import InitialPosition, MessageId, aio
 from magnetar.client.options import CheckpointOptions
 from magnetar.wire.scalable.checkpoint import Checkpoint
-from tests.client.pieces import Pieces
-from tests.client.reshaped import Reshaped, opened_topic, quiet
 from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
+from tests.support.chunk_producer import Pieces
+from tests.support.reshaped_topic import Reshaped, opened_topic, quiet
 
 pytestmark = pytest.mark.real_clock
 

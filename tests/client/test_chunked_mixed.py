@@ -8,9 +8,9 @@ import pytest
 
 from magnetar import InitialPosition, MessageId, SubscriptionType, aio
 from magnetar.base.errors import LimitExceeded
-from tests.client.pieces import Pieces
-from tests.client.reshaped import Reshaped, opened_topic, quiet
 from tests.servers.standalone import Standalone
+from tests.support.chunk_producer import Pieces
+from tests.support.reshaped_topic import Reshaped, opened_topic, quiet
 
 pytestmark = pytest.mark.real_clock
 

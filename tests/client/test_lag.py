@@ -10,8 +10,8 @@ import pytest
 
 import magnetar
 from magnetar import Batching, InitialPosition, Lag
-from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+from tests.support.reshaped_topic import Reshaped, opened_topic
 
 pytestmark = pytest.mark.real_clock
 

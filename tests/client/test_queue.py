@@ -13,8 +13,8 @@ import pytest
 
 import magnetar
 from magnetar import Batching, InitialPosition, Message, NackBackoff, NoMessage, aio, errors
-from tests.client.reshaped import QUIET_S, Reshaped, opened_topic, quiet
 from tests.servers.standalone import Standalone
+from tests.support.reshaped_topic import QUIET_S, Reshaped, opened_topic, quiet
 
 pytestmark = pytest.mark.real_clock
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from magnetar import InitialPosition, NoMessage
-from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+from tests.support.reshaped_topic import Reshaped, opened_topic
 
 pytestmark = pytest.mark.real_clock
 

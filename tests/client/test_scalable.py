@@ -15,8 +15,8 @@ from magnetar import AccessMode, InitialPosition, Message, NoMessage, errors
 from magnetar.aio import StreamConsumer
 from magnetar.cli.traffic.load import LoadConfig, Workload
 from magnetar.testing.order import OrderChecker
-from tests.client.reshaped import Reshaped, opened_topic
 from tests.servers.standalone import Standalone
+from tests.support.reshaped_topic import Reshaped, opened_topic
 
 pytestmark = pytest.mark.real_clock
 

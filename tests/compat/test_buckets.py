@@ -13,8 +13,8 @@ from pulsar import ConsumerType, InitialPosition
 
 from tests.compat.conftest import Connect, Start
 from tests.compat.driving import drain, numbered, send, take, texts
-from tests.golden import load
 from tests.servers.standalone import Standalone
+from tests.support.golden_vectors import load
 
 MIB = 1024 * 1024
 

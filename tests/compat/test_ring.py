@@ -18,8 +18,8 @@ from pulsar import ConsumerType
 from magnetar.topic.dispatch.failover import Candidate, choose
 from tests.compat.conftest import Connect, Start
 from tests.compat.driving import until
-from tests.golden import load
 from tests.servers.standalone import Standalone
+from tests.support.golden_vectors import load
 
 TOPICS = 100
 CONSUMERS = 10

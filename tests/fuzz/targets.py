@@ -16,7 +16,7 @@ from magnetar.wire import codec, entry, frames, ids, message, metadata, send_rea
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import checkpoint
 from tests.fuzz import journal, reference, snapshots, zookeeper
-from tests.golden import load, sent_frames
+from tests.support.golden_vectors import load, sent_frames
 
 FRAME_BYTES_MAX = 1 << 20
 INFLATED_BYTES_MAX = 1 << 16

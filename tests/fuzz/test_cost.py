@@ -25,8 +25,8 @@ from magnetar.wire.scalable import checkpoint
 from tests.fuzz.campaign import mutate
 from tests.fuzz.sequences import CLIENTS, COMMANDS, Sequence, greeting
 from tests.fuzz.targets import SEEDS
+from tests.support.virtual_clock import ClockLoop
 from tests.unit.broker.world import Client, World, run, settle
-from tests.unit.clock import ClockLoop
 
 INPUT_BYTES_MAX = 6 * 1024 * 1024
 CONSTANT_S = 0.02

@@ -12,7 +12,7 @@ import pytest
 import magnetar
 from magnetar import InitialPosition, SubscriptionType, errors
 from tests.process.test_reshape import KEYS, SETTINGS, WAIT_S, Dying, read, send
-from tests.steps import SPLIT
+from tests.support.reshape_steps import SPLIT
 
 EARLIEST = InitialPosition.EARLIEST
 TOPIC = "persistent://public/default/t"

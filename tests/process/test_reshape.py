@@ -17,7 +17,7 @@ import pytest
 import magnetar
 from magnetar import InitialPosition, errors
 from tests.servers.standalone import Standalone
-from tests.steps import MERGE, SPLIT
+from tests.support.reshape_steps import MERGE, SPLIT
 
 TOPIC = "topic://public/default/t"
 KEYS = [f"key-{number}" for number in range(8)]

@@ -16,7 +16,7 @@ PARTY = """
 
     import pytest
 
-    from tests.async_tests import provides
+    from tests.support.async_tests import provides
 
     EVENTS = []
 
@@ -35,7 +35,7 @@ PARTY = """
 
 def outcome(folder: Path, text: str, head: str = "import asyncio\n\nimport pytest\n") -> Outcome:
     """The suite runs from its own folder, with this repository on the path."""
-    options = ("-p", "tests.async_tests", "--strict-markers", "-o", f"pythonpath={ROOT} {ROOT / 'src'}")
+    options = ("-p", "tests.support.async_tests", "--strict-markers", "-o", f"pythonpath={ROOT} {ROOT / 'src'}")
     return run_suite(folder / "suite", {"test_suite.py": head + text}, *options, environment={"PYTHONPATH": str(ROOT)})
 
 
@@ -54,7 +54,7 @@ def test_async_test_that_waits_for_nothing_fails_at_once(tmp_path: Path) -> None
 
 
 def test_real_clock_test_that_never_finishes_times_out(tmp_path: Path) -> None:
-    text = "import tests.async_tests\ntests.async_tests.REAL_TIMEOUT_S = 0.01\n"
+    text = "import tests.support.async_tests\ntests.async_tests.REAL_TIMEOUT_S = 0.01\n"
     text += "@pytest.mark.real_clock\nasync def test_stuck():\n    await asyncio.get_running_loop().create_future()\n"
     ran = outcome(tmp_path, text)
     assert ran.passed == []

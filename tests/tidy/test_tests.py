@@ -9,7 +9,15 @@ import pytest
 
 from tests.tidy.repository import ROOT, Rule, Source, findings, sources
 
-SLEEPLESS = ("tests/unit/", "tests/contract/", "tests/model/", "tests/sim/", "tests/tidy/", "tests/tools/")
+SLEEPLESS = (
+    "tests/unit/",
+    "tests/contract/",
+    "tests/model/",
+    "tests/sim/",
+    "tests/support/",
+    "tests/tidy/",
+    "tests/tools/",
+)
 SUITES = {
     "unit",
     "contract",
@@ -22,6 +30,7 @@ SUITES = {
     "fuzz",
     "tidy",
     "servers",
+    "support",
     "vectors",
     "testing",
     "tools",

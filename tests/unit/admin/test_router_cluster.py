@@ -12,8 +12,8 @@ from magnetar.admin.request import Request, Response, whole
 from magnetar.admin.router import handle
 from magnetar.base.names import topic_name
 from magnetar.cluster.rendezvous import choose
-from tests.unit.broker.several import NAME, Cluster, Member, Network
-from tests.unit.clock import settle
+from tests.support.broker_cluster import NAME, Cluster, Member, Network
+from tests.support.virtual_clock import settle
 
 TOPIC = "/admin/v2/persistent/public/default/orders"
 LOOKUP = "/lookup/v2/topic/persistent/public/default/orders"

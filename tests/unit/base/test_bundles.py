@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.bundles import HASH_MAX, Bundle, Bundles, boundary_text, bundle_from_text, equal_bundles
 from magnetar.base.errors import InvalidRange
 from magnetar.base.hashes import bundle_hash
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 VECTORS = load("bundles.json")
 

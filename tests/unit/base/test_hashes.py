@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base import hashes
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 CASES = load("hashes.json")["cases"]
 

@@ -22,7 +22,7 @@ from magnetar.base.names import (
     topic_name,
 )
 from magnetar.base.ranges import HashRange
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 VECTORS = load("names.json")
 VALID = [case for case in VECTORS["parse"] if case["valid"]]

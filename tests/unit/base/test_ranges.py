@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import InvalidRange
 from magnetar.base.ranges import FULL, HashRange, slot_from_hex
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 VECTORS = load("names.json")
 

@@ -19,8 +19,8 @@ from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.ledgers import MemoryLedgers
-from tests.async_tests import provides, within
-from tests.unit.clock import pass_s, run_on_clock, settle
+from tests.support.async_tests import provides, within
+from tests.support.virtual_clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import FRAME_BYTES_MAX, HeldStore, NoFiles, Out, an_entry, send_frame
 
 __all__ = ["an_entry", "pass_s", "send_frame", "settle"]  # for those who have a world anyway

@@ -16,7 +16,7 @@ from magnetar.client.layout_watch import LayoutView, LayoutWatch
 from magnetar.layout.routing import Routing
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
-from tests.unit.client.scaled import Scaled, a_scaled
+from tests.support.scalable_broker_script import Scaled, a_scaled
 from tests.unit.client.world import turns
 
 pytestmark = pytest.mark.real_clock

@@ -9,7 +9,7 @@ from magnetar.base.limits import CLIENT_CONNECT_S, CLIENT_OPERATION_S, CLIENT_ST
 from magnetar.client.client import Client
 from magnetar.client.staged_sink import StagedSink
 from simulation.environment.inline_runtime import InlineRuntime
-from tests.unit.clock import run_on_clock
+from tests.support.virtual_clock import run_on_clock
 from tests.unit.topic.world import NoFiles
 
 URL = "pulsar://127.0.0.1:1"

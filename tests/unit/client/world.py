@@ -16,7 +16,7 @@ from magnetar.client.connection.pool import Pool
 from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.wire import broker_frames, commands, frames
 from magnetar.wire.proto import pb
-from tests.async_tests import run_on_real_clock
+from tests.support.async_tests import run_on_real_clock
 
 WAIT_S = 60.0  # for what a slow machine brings in a moment
 

@@ -21,7 +21,7 @@ from magnetar.cluster.session_state import SessionPolicy
 from magnetar.metadata import paths
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore, lost_answer
-from tests.unit.clock import pass_s, run_on_clock, settle
+from tests.support.virtual_clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
 SEEDS = itertools.count(1)

@@ -10,7 +10,7 @@ from magnetar.cluster.session_keeper import SessionKeeper
 from magnetar.cluster.session_state import SessionPolicy, SessionState
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
-from tests.unit.clock import pass_s, settle
+from tests.support.virtual_clock import pass_s, settle
 from tests.unit.topic.world import NoFiles
 
 

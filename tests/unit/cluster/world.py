@@ -15,7 +15,7 @@ from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.settings import Settings
 from simulation.stores.metadata import MemoryStore
-from tests.async_tests import provides, run_on_real_clock, within
+from tests.support.async_tests import provides, run_on_real_clock, within
 
 DATA = {"serviceUrl": "http://localhost:8080", "brokerServiceUrl": "pulsar://localhost:6650"}
 

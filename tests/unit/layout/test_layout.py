@@ -18,8 +18,8 @@ from magnetar.layout.lineage import ancestors, descendants, open_segments
 from magnetar.layout.plain_layout import migrated, synthetic
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending, Segment, State
-from tests.golden import load
-from tests.searches import examples
+from tests.support.golden_vectors import load
+from tests.support.search_effort import examples
 
 VECTORS = load("layouts.json")
 INITIAL = [case for case in VECTORS["initial"] if "ranges" in case]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.layout.routing import Routing, routing_of, segment_hash, shares_by_buckets
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 
 @pytest.mark.parametrize(

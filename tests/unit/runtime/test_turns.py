@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.limits import TURN_WORK_COST
 from magnetar.runtime.turns import Turns
-from tests.unit.clock import run_on_clock, settle
+from tests.support.virtual_clock import run_on_clock, settle
 
 
 class Diary:

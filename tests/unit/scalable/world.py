@@ -24,9 +24,9 @@ from magnetar.topic.topic import Topic
 from magnetar.wire import entry
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.ledgers import MemoryLedgers
-from tests.async_tests import provides, within
+from tests.support.async_tests import provides, within
+from tests.support.virtual_clock import pass_s, run_on_clock, settle
 from tests.unit.broker.world import Client
-from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles, an_entry, send_frame
 
 __all__ = ["pass_s", "settle"]

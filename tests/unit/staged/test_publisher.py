@@ -8,7 +8,7 @@ from magnetar.base.errors import Conflict, StageNotFound
 from magnetar.base.limits import SINK_ONCE_S, SINK_SWEEP_S, STAGE_LEASE_S
 from magnetar.metadata import paths
 from magnetar.staged import codec
-from tests.unit.clock import pass_s, settle
+from tests.support.virtual_clock import pass_s, settle
 from tests.unit.staged.world import TARGET, World, anybody, run
 
 

@@ -12,7 +12,7 @@ from magnetar.base.names import namespace_name, topic_name
 from magnetar.staged import codec
 from magnetar.staged.codec import StageId
 from magnetar.staged.machine import AlreadyCommitted, Committed
-from tests.unit.clock import pass_s, settle
+from tests.support.virtual_clock import pass_s, settle
 from tests.unit.staged.world import TARGET, World, anybody
 
 

@@ -15,8 +15,8 @@ from magnetar.staged.publisher import Saved
 from magnetar.staged.service import StagedSinkService
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
-from tests.async_tests import provides, within
-from tests.unit.clock import run_on_clock
+from tests.support.async_tests import provides, within
+from tests.support.virtual_clock import run_on_clock
 from tests.unit.topic.world import NoFiles
 
 TARGET = topic_name("persistent://t/n/rows")

@@ -31,8 +31,8 @@ from magnetar.wire.send_reader import SendRun, gather_sends
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.ledgers import MemoryLedgers
 from simulation.stores.metadata import MemoryStore
-from tests.async_tests import provides, within
-from tests.unit.clock import pass_s, run_on_clock, settle
+from tests.support.async_tests import provides, within
+from tests.support.virtual_clock import pass_s, run_on_clock, settle
 
 __all__ = ["pass_s", "settle"]  # from the clock, for those who have a world anyway
 

@@ -12,7 +12,7 @@ from magnetar.wire.batch_renumber import renumbered, rows
 from magnetar.wire.message import join_batch, split_batch
 from magnetar.wire.proto import pb
 from magnetar.wire.send_frames import Extras, batch_payload, single_extras
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 TEXT = st.text(max_size=12) | st.text(min_size=100, max_size=140)
 NUMBER = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, 1 << 21, (1 << 28) - 3, 1 << 40, (1 << 63) - 9])

@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.limits import BATCH_MESSAGE_BYTES_MIN, BATCH_MESSAGES_MAX
 from magnetar.wire import claims, codec, message
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 
 KINDS = [codec.NONE, codec.LZ4, codec.ZLIB, codec.ZSTD, codec.SNAPPY]
 

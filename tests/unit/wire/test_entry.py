@@ -14,7 +14,7 @@ from magnetar.wire import entry
 from magnetar.wire.metadata import by_protobuf
 from magnetar.wire.proto import pb
 from tests.fuzz.reference import METADATA_FIELDS
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 
 
 def an_entry(

@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import BadFrame
 from magnetar.wire import frames
 from magnetar.wire.proto import pb
-from tests.golden import load, sent_frames
+from tests.support.golden_vectors import load, sent_frames
 
 LIMIT = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import Corrupt
 from magnetar.wire.ids import EARLIEST, LATEST, MessageId, Vector, from_bytes, to_bytes
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 VECTORS = load("message-ids.json")
 

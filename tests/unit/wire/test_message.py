@@ -12,7 +12,7 @@ from magnetar.base.errors import BadChecksum, Corrupt
 from magnetar.wire import codec, entry, message
 from magnetar.wire.message import Opened
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 
 LIMIT = 1 << 23
 

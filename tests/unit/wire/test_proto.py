@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from magnetar.wire.proto import pb
-from tests.golden import FOLDER
+from tests.support.golden_vectors import FOLDER
 
 ROOT = Path(__file__).parents[3]
 LABELS = {"required", "optional", "repeated"}

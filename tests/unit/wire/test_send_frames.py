@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from magnetar.wire import message, send_frames
 from magnetar.wire.frames import encode_command, split
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 
 uint64 = st.one_of(st.sampled_from([0, 1, 127, 128, 16383, 16384, 2**28, 2**63]), st.integers(0, 2**64 - 1))
 some_text = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -11,7 +11,7 @@ from magnetar.base.errors import BadFrame
 from magnetar.wire.frames import read_send, split
 from magnetar.wire.proto import pb
 from magnetar.wire.send_reader import gather_sends
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 
 
 def an_entry(payload: bytes = b"payload", *, checksum: bool = True, damage: int = 0) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from magnetar.base.limits import RATE_INTERVAL_S
+from tests.support.virtual_clock import settle
 from tests.unit.admin.world import World, a_world
 from tests.unit.broker.world import Client
-from tests.unit.clock import settle
 
 pytestmark = pytest.mark.real_clock
 

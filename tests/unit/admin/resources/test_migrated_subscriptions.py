@@ -9,10 +9,10 @@ import pytest
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import topic_name
 from magnetar.broker.migration.migration import migrate
+from tests.support.broker_cluster import Cluster, Network
 from tests.unit.admin.resources.scalable.test_migration import NAME, PLAIN, X, migrating
 from tests.unit.admin.test_router_cluster import ask
 from tests.unit.admin.world import World, a_world
-from tests.unit.broker.several import Cluster, Network
 
 SCALABLE = topic_name(NAME).scalable
 SUB = f"{PLAIN}/subscription/s"

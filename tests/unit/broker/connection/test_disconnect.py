@@ -7,8 +7,8 @@ import pytest
 from magnetar.base.limits import CONNECTION_CONSUMERS_MAX, CONNECTION_PRODUCERS_MAX
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
+from tests.support.virtual_clock import no_turn_longer, pass_s
 from tests.unit.broker.world import Client, World, command, publish, settle
-from tests.unit.clock import no_turn_longer, pass_s
 
 TURN_S = 0.1  # the aim is 0.02: a slow machine is no defect
 MANY = 800

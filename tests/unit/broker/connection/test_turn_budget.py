@@ -19,8 +19,8 @@ from magnetar.base.limits import (
 from magnetar.topic.topic import Topic
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
+from tests.support.virtual_clock import no_turn_longer
 from tests.unit.broker.world import TOPIC, Client, World, an_entry, command, pass_s, publish, send_frame, settle
-from tests.unit.clock import no_turn_longer
 
 TURN_S = 0.05  # the aim is 0.02; some of them took 0.08 to 0.2 before. A slow machine is no defect
 MANY = 20_000

@@ -15,8 +15,8 @@ from magnetar.base.limits import (
 from magnetar.topic.topic import Topic
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
+from tests.support.virtual_clock import no_turn_longer
 from tests.unit.broker.world import TOPIC, Client, World, command, publish, settle
-from tests.unit.clock import no_turn_longer
 
 TURN_S = 0.1  # the aim is 0.02: a slow machine is no defect
 MANY = 800_000

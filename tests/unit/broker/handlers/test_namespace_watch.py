@@ -10,8 +10,8 @@ from magnetar.base.hashes import topics_hash
 from magnetar.base.limits import MEMBERS_GATHER_S
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.wire.proto import pb
-from tests.traces import as_fields, trace
-from tests.unit.broker.handlers.streaming import M1
+from tests.support.recorded_traces import as_fields, trace
+from tests.support.scalable_topic import M1
 from tests.unit.broker.world import Client, World, command, pass_s, settle
 
 ONE = topic_name("topic://public/default/one")

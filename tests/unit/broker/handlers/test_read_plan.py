@@ -10,7 +10,7 @@ from magnetar.broker.migration.migration import migrate
 from magnetar.layout.readable_range import DONE, START, ReadPosition
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.plans import columns, read_places, read_stretches
-from tests.unit.broker.handlers.streaming import NAME, OURS, X, split
+from tests.support.scalable_topic import NAME, OURS, X, split
 from tests.unit.broker.world import Client, World, command, run, settle
 
 A = SegmentId(0)

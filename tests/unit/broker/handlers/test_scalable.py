@@ -11,8 +11,8 @@ from magnetar.layout.routing import Routing
 from magnetar.scalable.record.codec import rest
 from magnetar.scalable.record.record import Lifecycle
 from magnetar.wire.proto import pb
-from tests.traces import as_fields, trace
-from tests.unit.broker.handlers.streaming import M1, NAME, OURS, X, consume, pushes, split, updates, watch
+from tests.support.recorded_traces import as_fields, trace
+from tests.support.scalable_topic import M1, NAME, OURS, X, consume, pushes, split, updates, watch
 from tests.unit.broker.world import Client, World, command, pass_s, run, settle
 
 # The watch

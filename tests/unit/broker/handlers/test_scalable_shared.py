@@ -14,7 +14,7 @@ from magnetar.base.errors import ConsumerAssignError
 from magnetar.base.hashes import low16, murmur3
 from magnetar.layout.segment import bucket_ranges, bucket_splits
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import M1, NAME, OURS, consume, ids, pushes
+from tests.support.scalable_topic import M1, NAME, OURS, consume, ids, pushes
 from tests.unit.broker.world import Client, World, an_entry, command, pass_s, send_frame, settle
 
 M2 = "Pulsar-Java-v5.0.0-M2"

@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.ids import Term
 from magnetar.scalable.record.subscription import Start
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import M1, NAME, OURS, X, consume, ids, pushes
+from tests.support.scalable_topic import M1, NAME, OURS, X, consume, ids, pushes
 from tests.unit.broker.world import Client, World, command, pass_s, settle
 
 

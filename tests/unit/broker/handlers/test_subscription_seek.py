@@ -10,7 +10,7 @@ from magnetar.layout.readable_range import DONE, START, ReadPosition
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.plans import columns
-from tests.unit.broker.handlers.streaming import NAME, OURS, X, split
+from tests.support.scalable_topic import NAME, OURS, X, split
 from tests.unit.broker.handlers.test_read_plan import answered, filled
 from tests.unit.broker.world import Client, World, command
 

@@ -12,8 +12,8 @@ from magnetar.base.names import NamespaceName, namespace_name, topic_name
 from magnetar.broker.handlers.topic_list_watch import TopicLists, TopicListWatcher, matching
 from magnetar.metadata import paths
 from magnetar.wire.proto import pb
+from tests.support.virtual_clock import no_turn_longer
 from tests.unit.broker.world import World, decode, settle
-from tests.unit.clock import no_turn_longer
 
 A, B, P = (f"persistent://public/default/{name}" for name in ("a", "b", "p-partition-1"))
 

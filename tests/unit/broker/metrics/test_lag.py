@@ -14,9 +14,9 @@ from magnetar.broker.metrics.lag import attendance, lag_behind, lag_of
 from magnetar.layout.lag import NO_LAG
 from magnetar.layout.readable_range import ReadPosition
 from magnetar.scalable.record.subscription import Type
+from tests.support.virtual_clock import settle
 from tests.unit.admin.world import a_world
 from tests.unit.broker.world import Client
-from tests.unit.clock import settle
 from tests.unit.scalable.world import NAME, Cluster
 
 X = "/admin/v2/scalable/public/default/x"

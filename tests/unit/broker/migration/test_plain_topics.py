@@ -18,8 +18,8 @@ from magnetar.scalable.machines.seek_target import Seek, Target, Where
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.traces import as_fields, trace
-from tests.unit.broker.handlers.streaming import M1, NAME, OURS, consume, ids, pushes, updates, watch
+from tests.support.recorded_traces import as_fields, trace
+from tests.support.scalable_topic import M1, NAME, OURS, consume, ids, pushes, updates, watch
 from tests.unit.broker.world import Client, World, command, pass_s, settle
 
 PLAIN = topic_name("persistent://public/default/x")

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.broker.migration.migration import migrate
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import OURS, consume
+from tests.support.scalable_topic import OURS, consume
 from tests.unit.broker.migration.test_plain_topics import EXCLUSIVE, PLAIN, attach, payloads
 from tests.unit.broker.world import Client, World, settle
 

@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.names import topic_name
 from magnetar.broker.migration.migration import migrate
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import NAME, OURS, X, watch
+from tests.support.scalable_topic import NAME, OURS, X, watch
 from tests.unit.broker.migration.test_plain_topics import PLAIN
 from tests.unit.broker.world import World
 

@@ -14,8 +14,8 @@ from magnetar.broker.peers.authentication import check_secret, is_peer
 from magnetar.broker.peers.rpc import PeerRequest, answered
 from magnetar.cluster.peers import Create, Delete, Fence, Seal
 from magnetar.policy.settings import Settings
-from tests.unit.broker import several
-from tests.unit.broker.several import NAME, Cluster
+from tests.support import broker_cluster
+from tests.support.broker_cluster import NAME, Cluster
 
 KEY = "brokerClientAuthenticationParameters"
 SCALABLE = topic_name("topic://public/default/x")
@@ -35,7 +35,7 @@ def test_no_cluster_without_a_secret(given: str) -> None:
 
 async def test_only_the_secret_makes_a_caller_a_broker(cluster: Cluster) -> None:
     node = cluster.members[0].node
-    right = several.SECRET[KEY].removeprefix("token:")
+    right = broker_cluster.SECRET[KEY].removeprefix("token:")
     assert is_peer(node, Secret(f"Bearer {right}"))
     for wrong in ("", "Bearer", "Bearer ", f"Bearer {right}x", f"Basic {right}", right, "Bearer \u00e9"):
         assert not is_peer(node, Secret(wrong)), wrong
@@ -64,7 +64,7 @@ async def test_term_of_a_plain_topic_is_nothing_but_zero(cluster: Cluster, kind:
     assert (await owner.node.peers.owner(NAME).delete("op", Term(0))).existed
 
 
-@pytest.mark.setup(network=several.Network)
+@pytest.mark.setup(network=broker_cluster.Network)
 async def test_term_of_a_segment_is_bounded_by_its_record(cluster: Cluster) -> None:
     leader = cluster.members[0].node
     await leader.scalable.create(SCALABLE, segments=1)

@@ -11,7 +11,7 @@ from magnetar.base.ids import Term
 from magnetar.base.names import topic_name
 from magnetar.cluster.peers import Create, Flush
 from magnetar.topic.topic import Topic
-from tests.unit.broker.several import Cluster
+from tests.support.broker_cluster import Cluster
 from tests.unit.broker.world import TOPIC, World, settle
 
 NAME = topic_name(TOPIC)

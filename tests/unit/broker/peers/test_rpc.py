@@ -31,10 +31,10 @@ from magnetar.policy.settings import Settings
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.broker import several
-from tests.unit.broker.handlers.streaming import consume, ids, pushes
-from tests.unit.broker.several import NAME, Cluster, Member, Network, spawn
-from tests.unit.clock import settle
+from tests.support import broker_cluster
+from tests.support.broker_cluster import NAME, Cluster, Member, Network, spawn
+from tests.support.scalable_topic import consume, ids, pushes
+from tests.support.virtual_clock import settle
 
 PLAIN = Term(0)  # nobody leads a plain topic
 SCALABLE = topic_name("topic://public/default/x")
@@ -47,7 +47,7 @@ def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
         made.append(Network(cluster))
         return made[0]
 
-    several.run(lambda cluster: body(cluster, made[0]), network=network)
+    broker_cluster.run(lambda cluster: body(cluster, made[0]), network=network)
 
 
 def test_what_another_broker_asks_is_done_by_the_owner() -> None:

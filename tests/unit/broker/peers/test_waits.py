@@ -8,8 +8,8 @@ import pytest
 
 from magnetar.base.errors import NotReady
 from magnetar.broker.peers.waits import PeerWaits
-from tests.unit.broker.several import spawn
-from tests.unit.clock import settle
+from tests.support.broker_cluster import spawn
+from tests.support.virtual_clock import settle
 
 
 async def forever() -> None:

@@ -9,7 +9,7 @@ from magnetar.broker.migration.migration import migrate
 from magnetar.broker.segments.cursors import given
 from magnetar.scalable.record.subscription import Type
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import consume
+from tests.support.scalable_topic import consume
 from tests.unit.broker.world import TOPIC, World
 
 NAME = topic_name("topic://public/default/x")

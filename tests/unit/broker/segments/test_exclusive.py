@@ -13,9 +13,9 @@ from magnetar.base.names import topic_name
 from magnetar.topic.producers.access import Mode
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.broker.several import Cluster, Member, Network
+from tests.support.broker_cluster import Cluster, Member, Network
+from tests.support.virtual_clock import pass_s, settle
 from tests.unit.broker.world import Client
-from tests.unit.clock import pass_s, settle
 
 NAME = topic_name("topic://public/default/orders")
 SEGMENT = topic_name("segment://public/default/orders/0000-7fff-0")

@@ -20,8 +20,8 @@ from magnetar.staged import codec as staged_codec
 from magnetar.staged.machine import CommittedStage, Sink
 from magnetar.wire import broker_frames, codec, commands, message
 from magnetar.wire.proto import pb
-from tests.unit.broker.decanted import FIRST, Row, Stored, batch_of, expected, stored
-from tests.unit.client.scaled import Scaled
+from tests.support.scalable_broker_script import Scaled
+from tests.support.stage_owners import FIRST, Row, Stored, batch_of, expected, stored
 from tests.unit.client.world import Broker, Link, Sent, a_broker
 
 pytestmark = pytest.mark.real_clock

@@ -20,8 +20,8 @@ from magnetar.client.producer.scalable.segment_queues import SegmentQueues
 from magnetar.layout.routing import Routing
 from magnetar.wire.message import join_batch
 from magnetar.wire.proto import pb
-from tests.searches import examples
-from tests.unit.broker.decanted import FIRST, PRODUCER, STAMP, Row, World, batch_of, expected, stored
+from tests.support.search_effort import examples
+from tests.support.stage_owners import FIRST, PRODUCER, STAMP, Row, World, batch_of, expected, stored
 
 KEYS = [f"key-{n}" for n in range(7)]
 ROWS = st.builds(

@@ -15,7 +15,7 @@ from magnetar.ledger.orphans import data_custom
 from magnetar.metadata import paths
 from magnetar.policy.policies import Policies
 from magnetar.wire.proto import pb
-from tests.unit.broker.several import NAME, Cluster, error_of, spawn
+from tests.support.broker_cluster import NAME, Cluster, error_of, spawn
 from tests.unit.broker.world import Client, pass_s, settle
 
 _T = pb.BaseCommand

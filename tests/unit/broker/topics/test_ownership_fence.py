@@ -8,7 +8,7 @@ from magnetar.base.errors import Fenced
 from magnetar.base.ids import Position
 from magnetar.base.limits import MAINTENANCE_S
 from magnetar.wire.proto import pb
-from tests.unit.broker.several import NAME, Cluster, spawn, take
+from tests.support.broker_cluster import NAME, Cluster, spawn, take
 from tests.unit.broker.world import pass_s, settle
 
 

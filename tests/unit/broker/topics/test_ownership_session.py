@@ -11,7 +11,7 @@ from magnetar.broker.node import Node
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
 from magnetar.wire.proto import pb
-from tests.unit.broker.several import NAME, Cluster, error_of
+from tests.support.broker_cluster import NAME, Cluster, error_of
 from tests.unit.broker.world import pass_s, settle
 
 _T = pb.BaseCommand

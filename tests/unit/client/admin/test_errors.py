@@ -11,7 +11,7 @@ import pytest
 from magnetar.base import errors
 from magnetar.base.errors import MagnetarError, Outcome, Unknown
 from magnetar.client.admin.errors import error_from, reason_of
-from tests.golden import FOLDER
+from tests.support.golden_vectors import FOLDER
 
 
 def refusals() -> Iterator[tuple[str, int, str]]:

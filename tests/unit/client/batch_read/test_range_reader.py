@@ -10,7 +10,7 @@ from magnetar.base.errors import Closed, TimedOut, TopicNotFound
 from magnetar.client.batch_read.range_reader import EARLIEST, EntryReader, Place, RangeReader
 from magnetar.client.message import MessageId
 from magnetar.wire import commands
-from tests.unit.client.scripted import K, World, batch, single
+from tests.support.broker_script import K, World, batch, single
 
 pytestmark = pytest.mark.real_clock
 

@@ -12,7 +12,7 @@ from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import MessageId
 from magnetar.wire import commands, message
 from magnetar.wire.proto import pb
-from tests.unit.client.scripted import K, World, a_world, batch, single
+from tests.support.broker_script import K, World, a_world, batch, single
 
 pytestmark = pytest.mark.real_clock
 

@@ -11,7 +11,7 @@ from magnetar.base.errors import ConsumerBusy, Misuse
 from magnetar.client.consumer.config import SubscriptionType
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
-from tests.unit.client.scripted import K, World, single
+from tests.support.broker_script import K, World, single
 
 pytestmark = pytest.mark.real_clock
 

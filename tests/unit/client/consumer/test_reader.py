@@ -9,8 +9,8 @@ from magnetar.client.consumer.reader import Reader
 from magnetar.client.message import MessageId
 from magnetar.client.schema import BYTES
 from magnetar.wire.proto import pb
+from tests.support.broker_script import K, World, batch, single
 from tests.unit.client.consumer.test_topic_consumer import attached_again
-from tests.unit.client.scripted import K, World, batch, single
 
 pytestmark = pytest.mark.real_clock
 

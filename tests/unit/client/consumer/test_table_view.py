@@ -10,7 +10,7 @@ from magnetar.client.consumer.config import ConsumerConfig
 from magnetar.client.consumer.table_view import TableView
 from magnetar.client.message import MessageId
 from magnetar.client.schema import STRING
-from tests.unit.client.scripted import K, World, single
+from tests.support.broker_script import K, World, single
 
 pytestmark = pytest.mark.real_clock
 

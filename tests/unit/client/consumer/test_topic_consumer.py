@@ -14,8 +14,8 @@ from magnetar.client.message import MessageId
 from magnetar.client.schema import BYTES
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
+from tests.support.broker_script import K, World, a_world, batch, single
 from tests.unit.client.consumer.test_consumer import values
-from tests.unit.client.scripted import K, World, a_world, batch, single
 
 pytestmark = pytest.mark.real_clock
 

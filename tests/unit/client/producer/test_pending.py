@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from magnetar.base.errors import InvalidTransition
 from magnetar.client.producer.pending import ChunkedSend, Pending, PendingSend
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 
 def an_op(

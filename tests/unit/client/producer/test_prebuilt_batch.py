@@ -23,7 +23,7 @@ from magnetar.client.producer.scalable.segment_queues import (
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.plain_layout import synthetic
 from magnetar.layout.routing import Routing
-from tests.unit.client.laned import HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
 
 STAMP = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
 SLOTS = (0, 0xFFFF)

@@ -19,7 +19,7 @@ from magnetar.client.producer.batch import Batching
 from magnetar.wire import commands
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
-from tests.unit.client.publishing import a_world, flushed, payloads
+from tests.support.publisher import a_world, flushed, payloads
 from tests.unit.client.world import Link
 
 pytestmark = pytest.mark.real_clock

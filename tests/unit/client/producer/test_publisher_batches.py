@@ -18,7 +18,7 @@ from magnetar.wire import message
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from magnetar.wire.send_frames import batch_payload
-from tests.unit.client.publishing import TOPIC, World, a_world, flushed
+from tests.support.publisher import TOPIC, World, a_world, flushed
 from tests.unit.client.world import a_broker, a_lookup
 
 pytestmark = pytest.mark.real_clock

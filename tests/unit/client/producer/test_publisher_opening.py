@@ -15,7 +15,7 @@ from magnetar.client.producer.memory_limit import MemoryLimit
 from magnetar.client.producer.publisher import Publisher
 from magnetar.wire import commands, message
 from magnetar.wire.proto import pb
-from tests.unit.client.publishing import TOPIC, World
+from tests.support.publisher import TOPIC, World
 from tests.unit.client.world import Link, a_broker, a_lookup
 
 pytestmark = pytest.mark.real_clock

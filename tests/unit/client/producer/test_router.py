@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.client.producer.router import Router
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 CASES = load("partition-router.json")["cases"]
 

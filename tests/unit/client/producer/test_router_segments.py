@@ -18,7 +18,7 @@ from magnetar.layout.plain_layout import migrated, synthetic
 from magnetar.layout.routing import Routing, segment_hash
 from magnetar.wire import codec
 from magnetar.wire.entry import key_hash
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 FOUR = initial(4, now_ms=0)
 

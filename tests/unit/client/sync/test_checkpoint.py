@@ -17,9 +17,9 @@ from magnetar.layout.readable_range import ReadPosition
 from magnetar.runtime.portal import Portal, portal
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
-from tests.unit.client.checkpointed import World, a_world
+from tests.support.broker_script import single
+from tests.support.checkpoint_consumer import World, a_world
 from tests.unit.client.consumer.scalable.checkpoint.test_group import Group, a_group
-from tests.unit.client.scripted import single
 from tests.unit.client.world import turns
 
 WAIT_S = 60

@@ -9,8 +9,8 @@ from magnetar.client.sync.thread_bridge import ThreadBridge
 from magnetar.runtime.portal import portal
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
+from tests.support.broker_script import single
 from tests.unit.client.consumer.scalable.queue.test_consumer import World, a_world
-from tests.unit.client.scripted import single
 from tests.unit.client.world import turns
 
 

@@ -13,7 +13,7 @@ from magnetar.base.limits import CURSOR_HOLES_WARN
 from magnetar.ledger.chain import Chain, LedgerSpan
 from magnetar.ledger.cursor.acks import VERSION, AckBounds, Acks
 from magnetar.ledger.snapshot_codec import sections, varint
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 PLACES = st.builds(Position, st.integers(1, 11), st.integers(-1, 7))
 

@@ -16,8 +16,8 @@ from magnetar.ledger.run import run_of
 from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
-from tests.async_tests import provides
 from tests.contract.ledgers import append, entries, entry, read_all
+from tests.support.async_tests import provides
 
 pytestmark = pytest.mark.real_clock
 

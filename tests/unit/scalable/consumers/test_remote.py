@@ -13,7 +13,7 @@ from magnetar.base.ranges import HashRange
 from magnetar.layout.segment import Segment
 from magnetar.scalable.consumers.assignment import Assignment
 from magnetar.scalable.consumers.remote import RemoteConsumer, RemoteConsumers, assignment, shared
-from tests.unit.clock import pass_s, settle
+from tests.support.virtual_clock import pass_s, settle
 
 SEGMENTS = (
     Segment(SegmentId(3), HashRange(0, 9)),

@@ -12,7 +12,7 @@ from magnetar.metadata import paths
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import SubscriptionKind
 from simulation.stores.metadata import InjectedFault, lost_answer
-from tests.steps import MERGE, SPLIT
+from tests.support.reshape_steps import MERGE, SPLIT
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, settle, spawn
 
 

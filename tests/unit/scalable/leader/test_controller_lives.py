@@ -7,7 +7,7 @@ import random
 import pytest
 
 from magnetar.base.errors import Moved
-from tests.steps import SPLIT
+from tests.support.reshape_steps import SPLIT
 from tests.unit.scalable.leader.test_controller import attempt
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Writer, pass_s, spawn
 

@@ -17,7 +17,7 @@ from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending
 from magnetar.scalable.record.codec import COMPRESSED, decode, encode, rest
 from magnetar.scalable.record.record import Intent, Kind, Record, created
-from tests.golden import load
+from tests.support.golden_vectors import load
 from tests.unit.scalable.record.test_record import split, splitting
 
 REST = [case for case in load("layouts.json")["rest"] if case["request"].startswith("GET") and case["status"] == 200]

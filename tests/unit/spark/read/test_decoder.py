@@ -19,7 +19,7 @@ from magnetar.spark.source.tasks import SegmentSlice
 from magnetar.wire import codec
 from magnetar.wire import message as wire
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
+from tests.support.golden_vectors import sent_frames
 from tests.unit.spark.entries import ALL, TOPIC, batch, by_client, head, keyed, rows_of, single
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)

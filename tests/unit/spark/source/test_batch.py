@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.spark.source.options import source_options
 from magnetar.spark.values.table import ValueTable
-from tests.unit.spark.values.defined import record, registered
+from tests.support.avro_definitions import record, registered
 
 datasource = pytest.importorskip("pyspark.sql.datasource", reason="pyspark is missing: pip install 'magnetar[spark]'")
 filters = pytest.importorskip("magnetar.spark.read.filters", reason="its types are PySpark's")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from magnetar.spark.values.avro import Avro
 from magnetar.spark.values.value_schema import Incompatible, Unreadable
-from tests.unit.spark.values.defined import by_another, decoded, encoded, newer, record, records, registered
+from tests.support.avro_definitions import by_another, decoded, encoded, newer, record, records, registered
 
 ORDER = record(("id", "long"), ("customer", "string"), ("amount", ["null", "double"]))
 

@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.limits import SPARK_EMPTY_ITEMS_MAX
 from magnetar.spark.values.avro import Avro
 from magnetar.spark.values.value_schema import Unreadable
-from tests.unit.spark.values.defined import by_another, decoded, encoded, record, registered
+from tests.support.avro_definitions import by_another, decoded, encoded, record, registered
 
 INNER = record(("a", "long"), ("b", "string"), ("c", ["null", "double"]), name="Inner")
 NUMBERS = record(("x", "int"), ("y", {"type": "enum", "name": "E", "symbols": ["A", "B"]}), name="Numbers")

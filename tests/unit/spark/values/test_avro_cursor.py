@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from magnetar.spark.values.avro_cursor import RowCursors
 from magnetar.spark.values.value_schema import Unreadable
-from tests.unit.spark.values.defined import encoded
+from tests.support.avro_definitions import encoded
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.spark.values.avro import Avro
 from magnetar.spark.values.value_schema import Unreadable
-from tests.unit.spark.values.defined import decoded, encoded, record, registered
+from tests.support.avro_definitions import decoded, encoded, record, registered
 
 
 def logical(kind, name, **more):

@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.spark.values.avro_schema import INSTANT, LOCAL, TIME_OF_DAY, arrow_type, parse
-from tests.unit.spark.values.defined import record
+from tests.support.avro_definitions import record
 
 
 def typed(definition):

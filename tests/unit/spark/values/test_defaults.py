@@ -11,7 +11,7 @@ import pytest
 from magnetar.spark.values.avro_schema import parse
 from magnetar.spark.values.defaults import constant
 from magnetar.spark.values.value_schema import Incompatible
-from tests.unit.spark.values.defined import record
+from tests.support.avro_definitions import record
 
 CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 FIXED = {"type": "fixed", "name": "F", "size": 2}

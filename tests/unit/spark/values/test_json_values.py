@@ -13,7 +13,7 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values.json_values import JsonValues
 from magnetar.spark.values.value_schema import Incompatible, Unreadable
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import decoded, record, registered
+from tests.support.avro_definitions import decoded, record, registered
 
 CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 INNER = record(("x", "int"), ("y", "string", "none"), name="Inner")

@@ -11,8 +11,8 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values.keyvalue import KEY_PART, VALUE_PART, parts
 from magnetar.spark.values.select import decoder, form
 from magnetar.spark.values.value_schema import Incompatible, Kind, RegisteredSchema, Unreadable
-from tests.golden import load
-from tests.unit.spark.values.defined import encoded, pair, record, sized
+from tests.support.avro_definitions import encoded, pair, record, sized
+from tests.support.golden_vectors import load
 
 ORDER = record(("id", "long"), ("customer", "string"))
 WIDER = record(("id", "long"), ("customer", ["null", "string"]), ("more", "int", 7))

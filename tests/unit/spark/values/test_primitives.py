@@ -11,7 +11,7 @@ import pytest
 from magnetar.spark.values.primitives import KINDS, Primitive
 from magnetar.spark.values.value_schema import Incompatible, RegisteredSchema, Unreadable
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import decoded
+from tests.support.avro_definitions import decoded
 
 T = pb.Schema
 NOON_MS = 1_769_860_800_001

@@ -17,7 +17,7 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values.protobuf import PARSING_INFO, Protobuf
 from magnetar.spark.values.value_schema import Incompatible, RegisteredSchema, Unreadable
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import decoded
+from tests.support.avro_definitions import decoded
 
 F = FieldDescriptorProto
 

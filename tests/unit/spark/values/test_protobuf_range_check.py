@@ -7,7 +7,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 from magnetar.spark.values.protobuf import Protobuf
 from magnetar.spark.values.value_schema import Unreadable
-from tests.unit.spark.values.defined import decoded
+from tests.support.avro_definitions import decoded
 from tests.unit.spark.values.test_protobuf import KIND, F, field, file, message, registered
 
 MANY = {"label": F.LABEL_REPEATED}

@@ -9,7 +9,7 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values.select import decoder, form
 from magnetar.spark.values.value_schema import Incompatible, Kind, RegisteredSchema, said
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import encoded, record, registered
+from tests.support.avro_definitions import encoded, record, registered
 
 T = pb.Schema
 ORDER = record(("id", "long"), ("raw", "bytes"))

@@ -17,8 +17,8 @@ from magnetar.spark.values import primitives
 from magnetar.spark.values.select import decoder, form
 from magnetar.spark.values.value_schema import Kind, RegisteredSchema, Unreadable
 from magnetar.wire.proto import pb
-from tests.unit.spark.values import defined
-from tests.unit.spark.values.defined import encoded, pair, record, sized
+from tests.support import avro_definitions
+from tests.support.avro_definitions import encoded, pair, record, sized
 from tests.unit.spark.values.test_protobuf import F, field, file, message, registered, told
 
 PEAK_BYTES_MAX = 64 * 1024 * 1024
@@ -107,8 +107,8 @@ TOLD = told((1, "id", "INT64", "LABEL_OPTIONAL"), (2, "name", "STRING", "LABEL_O
 NUMBERED = (("INT32", None), ("STRING", None))
 TEXT = {**{name: ROW[name] for name, _ in PLAIN}, "price": 12.34}
 CASES = {
-    "AVRO": (defined.registered(AVRO), encoded(stripped(AVRO), ROW)),
-    "JSON": (defined.registered(JSON, pb.Schema.Json), json.dumps(TEXT).encode()),
+    "AVRO": (avro_definitions.registered(AVRO), encoded(stripped(AVRO), ROW)),
+    "JSON": (avro_definitions.registered(JSON, pb.Schema.Json), json.dumps(TEXT).encode()),
     "PROTOBUF_NATIVE 2": (registered(shop("proto2")), ordered("proto2")),
     "PROTOBUF_NATIVE 3": (registered(shop("proto3")), ordered("proto3")),
     "PROTOBUF": (TOLD, b"\x08\x05\x12\x02ab"),

@@ -8,7 +8,7 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values.table import table, table_type
 from magnetar.spark.values.value_schema import RegisteredSchema
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import pair, record, registered
+from tests.support.avro_definitions import pair, record, registered
 
 types = pytest.importorskip("pyspark.sql.types", reason="pyspark is missing: pip install 'magnetar[spark]'")
 

@@ -14,9 +14,9 @@ from magnetar.spark.values.table import ValueTable
 from magnetar.spark.values.value_decoder import ValueDecoder
 from magnetar.spark.values.value_schema import RegisteredSchema
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
+from tests.support.avro_definitions import encoded, pair, record, registered
+from tests.support.golden_vectors import sent_frames
 from tests.unit.spark.entries import single
-from tests.unit.spark.values.defined import encoded, pair, record, registered
 
 FIRST = record(("id", "int"), ("old", "string"))
 SECOND = record(("id", "long"), ("more", "string", "none"))

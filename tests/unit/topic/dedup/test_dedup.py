@@ -13,7 +13,7 @@ from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Position
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.topic.dedup.dedup import Dedup, Spread, Verdict, cut, overlay, recorded
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 NEW, DUPLICATE, UNSURE = Verdict
 HERE = Position(7, 42)

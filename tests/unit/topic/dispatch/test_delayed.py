@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from magnetar.base.ids import Position
 from magnetar.topic.dispatch.delayed import Delayed
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 TICK_MS = 10
 

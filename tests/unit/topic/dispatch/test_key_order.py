@@ -15,7 +15,7 @@ from magnetar.base.errors import InvalidTransition
 from magnetar.base.ids import Position
 from magnetar.topic.dispatch.key_order import KeyOrder
 from magnetar.topic.dispatch.key_selectors import AutoSplit
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 SLOTS = 6
 

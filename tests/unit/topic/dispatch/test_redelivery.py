@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from magnetar.base.ids import Position
 from magnetar.topic.dispatch.redelivery import RedeliveryQueue, UnackedMessages
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 POSITIONS = st.builds(Position, st.integers(0, 3), st.integers(0, 12))
 

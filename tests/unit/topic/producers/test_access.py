@@ -20,7 +20,7 @@ from magnetar.topic.producers.access import (
     Refused,
     Request,
 )
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 BUSY, FENCED = 16, 25
 SHARED, EXCLUSIVE, WAIT, FENCING = Mode

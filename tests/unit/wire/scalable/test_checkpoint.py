@@ -14,7 +14,7 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.layout.checkpoint import DONE, START, Kind, SegmentPosition
 from magnetar.wire import ids
 from magnetar.wire.scalable.checkpoint import Checkpoint, message_id, place_of
-from tests.golden import load
+from tests.support.golden_vectors import load
 
 VECTORS = load("message-ids.json")
 OURS = Checkpoint(

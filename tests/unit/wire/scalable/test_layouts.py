@@ -16,7 +16,7 @@ from magnetar.wire import frames
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
 from magnetar.wire.scalable.layouts import Address, ConsumerAssignment, LayoutUpdate
-from tests.traces import as_fields, trace
+from tests.support.recorded_traces import as_fields, trace
 
 HERE = Address("pulsar://localhost:6650")
 _T = pb.BaseCommand

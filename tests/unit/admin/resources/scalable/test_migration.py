@@ -12,9 +12,9 @@ from magnetar.cluster.peers import Fence
 from magnetar.layout.plain_layout import children_of
 from magnetar.scalable.record.record import Intent, Kind, Record
 from magnetar.wire.proto import pb
+from tests.support.virtual_clock import settle
 from tests.unit.admin.world import World, a_world
 from tests.unit.broker.world import Client
-from tests.unit.clock import settle
 
 pytestmark = pytest.mark.real_clock
 

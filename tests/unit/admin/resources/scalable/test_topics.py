@@ -12,8 +12,8 @@ import pytest
 from magnetar.admin.resources.scalable import segments, topics
 from magnetar.base.names import topic_name
 from magnetar.scalable.record.subscription import Type
+from tests.support.virtual_clock import settle
 from tests.unit.admin.world import World, a_world
-from tests.unit.clock import settle
 from tests.unit.scalable.world import Ear
 
 pytestmark = pytest.mark.real_clock

@@ -13,8 +13,8 @@ from magnetar.client.consumer.config import DeadLetters, SubscriptionType
 from magnetar.client.message import MessageId
 from magnetar.client.schema import Json
 from magnetar.wire.proto import pb
+from tests.support.broker_script import K, World, batch, single
 from tests.unit.client.consumer.test_consumer import values
-from tests.unit.client.scripted import K, World, batch, single
 
 pytestmark = pytest.mark.real_clock
 

@@ -9,8 +9,8 @@ import pytest
 from magnetar.client.message import MessageId
 from magnetar.wire import codec, message
 from magnetar.wire.proto import pb
+from tests.support.broker_script import K, World, batch, single
 from tests.unit.client.consumer.test_consumer import values
-from tests.unit.client.scripted import K, World, batch, single
 
 pytestmark = pytest.mark.real_clock
 

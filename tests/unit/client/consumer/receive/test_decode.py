@@ -17,8 +17,8 @@ from magnetar.wire import codec
 from magnetar.wire.message import batch as wire_batch
 from magnetar.wire.message import with_broker_block
 from magnetar.wire.proto import pb
-from tests.golden import sent_frames
-from tests.unit.client.scripted import batch, single
+from tests.support.broker_script import batch, single
+from tests.support.golden_vectors import sent_frames
 
 PLAIN = [
     frame for frame in sent_frames() if "uuid" not in frame["metadata"] and "encryption_keys" not in frame["metadata"]

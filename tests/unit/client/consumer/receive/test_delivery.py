@@ -11,7 +11,7 @@ from magnetar.base.limits import CHUNKED_BYTES_MAX, CHUNKED_KEYED_BYTES_MAX
 from magnetar.client.consumer.config import SubscriptionType
 from magnetar.wire import message
 from magnetar.wire.proto import pb
-from tests.unit.client.scripted import World, single
+from tests.support.broker_script import World, single
 
 pytestmark = pytest.mark.real_clock
 

@@ -17,9 +17,9 @@ from magnetar.wire import commands
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.checkpoint import Checkpoint
 from magnetar.wire.scalable.plans import read_places
+from tests.support.broker_script import single
+from tests.support.stream_consumer import World, a_world
 from tests.unit.client.batch_read.test_plan import speaks
-from tests.unit.client.scripted import single
-from tests.unit.client.streaming import World, a_world
 from tests.unit.client.world import Broker, Link, a_broker, a_lookup, turns
 
 pytestmark = pytest.mark.real_clock

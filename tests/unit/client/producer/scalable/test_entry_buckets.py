@@ -27,8 +27,8 @@ from magnetar.client.producer.scalable.segment_queues import Effect, SegmentQueu
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment, bucket_splits
 from magnetar.wire import entry
+from tests.support.segment_owner_model import Violation
 from tests.unit.client.producer.scalable.test_segment_queues_machine import live
-from tests.unit.client.reshaping import Violation
 
 SPLITS = bucket_splits(4)
 

@@ -17,8 +17,8 @@ from magnetar.base.errors import (
 from magnetar.client.producer.batch import Batching
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC
-from tests.unit.client.scaling import HIGH, LOW, a_world
+from tests.support.scalable_broker_script import TOPIC
+from tests.support.scalable_publisher import HIGH, LOW, a_world
 from tests.unit.client.world import run, turns
 
 pytestmark = pytest.mark.real_clock

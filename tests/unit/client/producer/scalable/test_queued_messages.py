@@ -29,7 +29,7 @@ from magnetar.client.producer.scalable.segment_queues import (
 )
 from magnetar.layout.layout import initial
 from magnetar.wire.ids import MessageId
-from tests.unit.client.laned import HIGH, LOW, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import HIGH, LOW, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
 
 FOUR = initial(1, now_ms=0, buckets=4)
 

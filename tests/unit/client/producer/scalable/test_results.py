@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import MagnetarError
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
-from tests.unit.client.scaling import HIGH, LOW, a_world
+from tests.support.scalable_publisher import HIGH, LOW, a_world
 
 pytestmark = pytest.mark.real_clock
 

@@ -23,8 +23,21 @@ from magnetar.client.producer.scalable.segment_queues import (
     WriteSegment,
 )
 from magnetar.layout.plain_layout import migrated, synthetic
-from tests.unit.client.laned import AGAIN, HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
-from tests.unit.client.reshaping import Violation, World
+from tests.support.segment_owner_model import Violation, World
+from tests.support.segment_queues import (
+    AGAIN,
+    HIGH,
+    LOW,
+    MERGED,
+    ONE,
+    PARENT,
+    SPLIT,
+    add,
+    fates,
+    names,
+    some_lanes,
+    written,
+)
 
 
 def test_a_split_moves_the_rest_in_order_and_releases_the_children_only_then():

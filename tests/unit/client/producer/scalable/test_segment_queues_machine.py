@@ -19,8 +19,8 @@ from magnetar.client.producer.scalable.queued_messages import QueuedMessage
 from magnetar.client.producer.scalable.segment_queue import SegmentQueue
 from magnetar.client.producer.scalable.segment_queues import Effect, SegmentQueues
 from magnetar.layout.layout import Layout
-from tests.searches import examples
-from tests.unit.client.reshaping import FAR, SLOTS, World
+from tests.support.search_effort import examples
+from tests.support.segment_owner_model import FAR, SLOTS, World
 
 KEYS = sorted(SLOTS)
 

@@ -15,7 +15,7 @@ from magnetar.client.producer.scalable.segment_queues import (
     SegmentDetached,
     SegmentSealed,
 )
-from tests.unit.client.laned import LOW, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import LOW, PARENT, SPLIT, add, fates, names, some_lanes, written
 
 
 def test_a_message_that_never_left_fails_for_sure():

@@ -16,8 +16,8 @@ from magnetar.client.producer.router import Router
 from magnetar.client.schema import BYTES
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC, a_scaled
-from tests.unit.client.scaling import HIGH, LOW, World, a_world
+from tests.support.scalable_broker_script import TOPIC, a_scaled
+from tests.support.scalable_publisher import HIGH, LOW, World, a_world
 
 pytestmark = pytest.mark.real_clock
 

@@ -25,9 +25,9 @@ from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import plans
 from magnetar.wire.scalable.checkpoint import Checkpoint
-from tests.unit.client.checkpointed import K, World
-from tests.unit.client.scaled import TOPIC, a_scaled
-from tests.unit.client.scripted import single
+from tests.support.broker_script import single
+from tests.support.checkpoint_consumer import K, World
+from tests.support.scalable_broker_script import TOPIC, a_scaled
 from tests.unit.client.world import Link, turns
 
 pytestmark = pytest.mark.real_clock

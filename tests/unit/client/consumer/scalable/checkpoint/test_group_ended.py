@@ -12,10 +12,10 @@ from magnetar.layout import readable_range
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
-from tests.unit.client.checkpointed import K
+from tests.support.broker_script import single
+from tests.support.checkpoint_consumer import K
+from tests.support.scalable_broker_script import TOPIC
 from tests.unit.client.consumer.scalable.checkpoint.test_group import LEFT, ROOT, a_group
-from tests.unit.client.scaled import TOPIC
-from tests.unit.client.scripted import single
 from tests.unit.client.world import turns
 
 pytestmark = pytest.mark.real_clock

@@ -13,8 +13,8 @@ from magnetar.layout.checkpoint import DONE, START, SegmentPosition
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.checkpoint import Checkpoint
-from tests.unit.client.checkpointed import K, a_world
-from tests.unit.client.scripted import single
+from tests.support.broker_script import single
+from tests.support.checkpoint_consumer import K, a_world
 from tests.unit.client.world import turns
 
 pytestmark = pytest.mark.real_clock

@@ -13,8 +13,8 @@ from magnetar.client.consumer.scalable.checkpoint.start import said
 from magnetar.layout.checkpoint import START, SegmentPosition
 from magnetar.wire.ids import MessageId
 from magnetar.wire.scalable.checkpoint import Checkpoint
-from tests.golden import load
-from tests.unit.client.checkpointed import K, a_world
+from tests.support.checkpoint_consumer import K, a_world
+from tests.support.golden_vectors import load
 
 
 @pytest.mark.parametrize(

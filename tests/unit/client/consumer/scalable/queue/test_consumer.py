@@ -19,8 +19,8 @@ from magnetar.layout.plain_layout import migrated
 from magnetar.wire import broker_frames, commands
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
-from tests.unit.client.scripted import single
+from tests.support.broker_script import single
+from tests.support.scalable_broker_script import TOPIC, Scaled, a_scaled
 from tests.unit.client.world import Link, turns
 
 pytestmark = pytest.mark.real_clock

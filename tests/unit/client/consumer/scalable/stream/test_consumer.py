@@ -14,9 +14,9 @@ from magnetar.wire import commands
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
-from tests.unit.client.scaled import TOPIC, a_scaled
-from tests.unit.client.scripted import batch, single
-from tests.unit.client.streaming import a_world
+from tests.support.broker_script import batch, single
+from tests.support.scalable_broker_script import TOPIC, a_scaled
+from tests.support.stream_consumer import a_world
 from tests.unit.client.world import turns
 
 pytestmark = pytest.mark.real_clock

@@ -14,7 +14,7 @@ from magnetar.client.consumer.scalable.stream.positions import Positions
 from magnetar.client.message import Delivery, Message
 from magnetar.client.schema import BYTES
 from magnetar.wire.proto import pb
-from tests.searches import examples
+from tests.support.search_effort import examples
 
 A, B = SegmentId(0), SegmentId(1)
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)

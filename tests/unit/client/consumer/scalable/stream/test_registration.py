@@ -7,9 +7,9 @@ import pytest
 from magnetar.base.errors import SubscriptionNotFound, Superseded, TopicNotFound
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
-from tests.unit.client.scaled import TOPIC
-from tests.unit.client.scripted import single
-from tests.unit.client.streaming import World, a_world
+from tests.support.broker_script import single
+from tests.support.scalable_broker_script import TOPIC
+from tests.support.stream_consumer import World, a_world
 from tests.unit.client.world import turns
 
 pytestmark = pytest.mark.real_clock

@@ -14,8 +14,8 @@ from magnetar.client.consumer.scalable.stream.assignment import WarnHeldBack
 from magnetar.wire import broker_frames, commands, message
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
-from tests.unit.client.scripted import single
-from tests.unit.client.streaming import a_world
+from tests.support.broker_script import single
+from tests.support.stream_consumer import a_world
 from tests.unit.client.world import run, turns
 
 pytestmark = pytest.mark.real_clock

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from tests.unit.clock import run_on_clock
+from tests.support.virtual_clock import run_on_clock
 
 REAL_TIMEOUT_S = 300.0  # below the timeout of pytest, so that a traceback shows where the test waits
 MARKS = (

@@ -15,8 +15,8 @@ from magnetar.client.producer.memory_limit import MemoryLimit
 from magnetar.client.producer.scalable.publisher import ScalablePublisher
 from magnetar.layout.layout import Layout
 from magnetar.wire.ids import MessageId
-from tests.unit.client.publishing import payloads
-from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
+from tests.support.publisher import payloads
+from tests.support.scalable_broker_script import TOPIC, Scaled, a_scaled
 from tests.unit.client.world import WAIT_S, turns
 
 LOW, HIGH = "a", "key-0"  # of the halves of the keyspace, by either routing

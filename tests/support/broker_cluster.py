@@ -25,9 +25,9 @@ from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.ledgers import MemoryLedgers
-from tests.async_tests import provides, within
+from tests.support.async_tests import provides, within
+from tests.support.virtual_clock import run_on_clock, settle
 from tests.unit.broker.world import TOPIC, Client
-from tests.unit.clock import run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
 NAME = topic_name(TOPIC)

@@ -19,7 +19,7 @@ from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.wire import broker_frames, commands, frames, message
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
-from tests.async_tests import provides
+from tests.support.async_tests import provides
 
 K = pb.BaseCommand
 WAIT_S = 60.0

@@ -11,7 +11,7 @@ from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
 from magnetar.client.message import Message
 from magnetar.client.schema import BYTES
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
+from tests.support.scalable_broker_script import TOPIC, Scaled, a_scaled
 from tests.unit.client.world import turns
 
 K = pb.BaseCommand

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "vectors"
+FOLDER = Path(__file__).parents[1] / "vectors"
 
 
 @cache

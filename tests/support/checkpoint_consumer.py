@@ -15,7 +15,7 @@ from magnetar.client.schema import BYTES
 from magnetar.wire import commands
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
+from tests.support.scalable_broker_script import TOPIC, Scaled, a_scaled
 from tests.unit.client.world import Link, turns
 
 K = pb.BaseCommand

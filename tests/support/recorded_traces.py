@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tests.golden import FOLDER
+from tests.support.golden_vectors import FOLDER
 
 _LINE = re.compile(r"\s*([\d.]+) (c\d) (->|<-) (\S+)\s*(.*)")
 _TOKEN = re.compile(r"\s*([{}\[\],]|[^\s{}\[\],=]+=|[^\s{}\[\],]+)")
