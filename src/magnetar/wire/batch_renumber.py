@@ -12,6 +12,14 @@ from struct import Struct
 from struct import error as StructError
 
 from magnetar.wire.broker_frames import _LOW, _LOW_BITS, _LOW_MASK, _WHOLE, varint
+from magnetar.wire.tags import (
+    SINGLE_EVENT_TIME,
+    SINGLE_PARTITION_KEY,
+    SINGLE_PARTITION_KEY_B64_ENCODED,
+    SINGLE_PAYLOAD_SIZE,
+    SINGLE_PROPERTIES,
+    SINGLE_SEQUENCE_ID,
+)
 
 # Start of the message, position of its number, position after the number, end; size of its value; its key in wire form,
 # and whether the key is in base64.
@@ -21,8 +29,7 @@ _LENGTH = Struct(">I")
 _pack = _LENGTH.pack
 _NUMBER_BYTES_MAX = 10
 _SIZE_BYTES_MAX = 4
-_PROPERTY, _KEY, _SIZE, _EVENT_TIME, _BASE64, _SEQUENCE = 0x0A, 0x12, 0x18, 0x28, 0x30, 0x40
-_BEFORE_SIZE = (_PROPERTY, _KEY)
+_BEFORE_SIZE = (SINGLE_PROPERTIES, SINGLE_PARTITION_KEY)
 _ENDINGS = (b"\x48\x01", b"\x48\x00")  # null value, or not
 
 
@@ -48,14 +55,14 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
                     length += (high << 7) - 128
                     start += 1
                 at = start + length
-                if tag == _KEY:
+                if tag == SINGLE_PARTITION_KEY:
                     if key is not None:
                         return None
                     key = payload[start:at]
                 elif not _is_pair(payload[start:at]):
                     return None
                 tag = payload[at]
-            if tag != _SIZE:
+            if tag != SINGLE_PAYLOAD_SIZE:
                 return None
             size = payload[at + 1]
             at += 2
@@ -69,7 +76,7 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
                 if at - start >= _SIZE_BYTES_MAX:
                     return None
             tag = payload[at]
-            if tag == _EVENT_TIME:
+            if tag == SINGLE_EVENT_TIME:
                 start = at = at + 1
                 while payload[at] >= 128:
                     at += 1
@@ -78,13 +85,13 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
                     return None
                 tag = payload[at]
             base64 = False
-            if tag == _BASE64:
+            if tag == SINGLE_PARTITION_KEY_B64_ENCODED:
                 if payload[at + 1] > 1:
                     return None
                 base64 = payload[at + 1] == 1
                 at += 2
                 tag = payload[at]
-            if tag != _SEQUENCE:
+            if tag != SINGLE_SEQUENCE_ID:
                 return None
             start = at = at + 1
             while payload[at] >= 128:
@@ -102,11 +109,11 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
 def _is_pair(data: bytes) -> bool:
     """A name and a text in the usual field order."""
     try:
-        if data[0] != _PROPERTY or data[1] >= 128:
+        if data[0] != SINGLE_PROPERTIES or data[1] >= 128:
             return False
         middle = 2 + data[1]
         end = middle + 2 + data[middle + 1]
-        if data[middle] != _KEY or data[middle + 1] >= 128 or end != len(data):
+        if data[middle] != SINGLE_PARTITION_KEY or data[middle + 1] >= 128 or end != len(data):
             return False
         data[2:middle].decode()
         data[middle + 2 :].decode()

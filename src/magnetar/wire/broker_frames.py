@@ -11,6 +11,9 @@ from functools import lru_cache
 from struct import Struct
 
 from magnetar.base.limits import RECEIPT_LEADS_CACHED_MAX
+from magnetar.wire.tags import (
+    OPEN_MESSAGE,
+)
 
 DUPLICATE = (1 << 64) - 1  # ledger and entry in the receipt of a duplicate message
 
@@ -206,7 +209,7 @@ def message_head(
         parts += b"".join([b"\x20" + varint(word) for word in ack_set])
     if epoch >= 0:
         parts += b"\x28" + varint(epoch)
-    command = b"\x08\x09\x4a" + varint(len(parts)) + parts
+    command = OPEN_MESSAGE + varint(len(parts)) + parts
     return _HEADER.pack(len(command) + 4 + body_bytes, len(command)) + command
 
 

@@ -10,6 +10,11 @@ from struct import Struct
 from typing import TypeAlias
 
 from magnetar.wire.broker_frames import varint
+from magnetar.wire.tags import (
+    OPEN_ACK,
+    OPEN_FLOW,
+    OPEN_REDELIVER,
+)
 
 INDIVIDUAL = 0
 CUMULATIVE = 1
@@ -37,11 +42,11 @@ def ack(consumer_id: int, kind: int, ids: list[Acked], *, validation_error: int 
         parts.append(b"\x20" + varint(validation_error))
     if request_id >= 0:
         parts.append(b"\x40" + varint(request_id))
-    return _frame(b"\x08\x0a\x52", b"".join(parts))
+    return _frame(OPEN_ACK, b"".join(parts))
 
 
 def flow(consumer_id: int, permits: int) -> bytes:
-    return _frame(b"\x08\x0b\x5a", b"\x08" + varint(consumer_id) + b"\x10" + varint(permits))
+    return _frame(OPEN_FLOW, b"\x08" + varint(consumer_id) + b"\x10" + varint(permits))
 
 
 def redeliver(consumer_id: int, positions: list[tuple[int, int]], epoch: int = -1) -> bytes:
@@ -52,7 +57,7 @@ def redeliver(consumer_id: int, positions: list[tuple[int, int]], epoch: int = -
         parts.append(b"\x12" + varint(len(body)) + body)
     if epoch >= 0:
         parts.append(b"\x18" + varint(epoch))
-    return _frame(b"\x08\x14\xa2\x01", b"".join(parts))
+    return _frame(OPEN_REDELIVER, b"".join(parts))
 
 
 def _frame(head: bytes, body: bytes) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from magnetar.wire.frames import decode_as, read_varint
+from magnetar.wire.tags import OPEN_MESSAGE, OPEN_SEND_RECEIPT
 
 # producer, sequence, highest sequence (-1: absent), ledger, entry (-1: no position, or a duplicate)
 ReceiptParts: TypeAlias = tuple[int, int, int, int, int]
@@ -29,7 +30,7 @@ _INT64 = 1 << 64
 
 def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
     size = end - start
-    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x07\x3a" or buffer[start + 3] != size - 4:
+    if not 8 <= size < 132 or buffer[start : start + 3] != OPEN_SEND_RECEIPT or buffer[start + 3] != size - 4:
         return _receipt_by_protobuf(buffer, start, end)
     producer = sequence = ledger = entry = highest = -1
     position = start + 4
@@ -38,18 +39,18 @@ def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
         value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _receipt_by_protobuf(buffer, start, end)
-        if tag == 0x08:
+        if tag == 0x08:  # SEND_RECEIPT_PRODUCER_ID
             producer = value
-        elif tag == 0x10:
+        elif tag == 0x10:  # SEND_RECEIPT_SEQUENCE_ID
             sequence = value
-        elif tag == 0x20:
+        elif tag == 0x20:  # SEND_RECEIPT_HIGHEST_SEQUENCE_ID
             highest = value
-        elif tag == 0x1A and ledger < 0:
+        elif tag == 0x1A and ledger < 0:  # SEND_RECEIPT_MESSAGE_ID
             last = position + value
-            if last > end or position >= last or buffer[position] != 0x08:
+            if last > end or position >= last or buffer[position] != 0x08:  # ID_LEDGERID
                 return _receipt_by_protobuf(buffer, start, end)
             ledger, position = read_varint(buffer, position + 1, last)
-            if position < 0 or position >= last or buffer[position] != 0x10:
+            if position < 0 or position >= last or buffer[position] != 0x10:  # ID_ENTRYID
                 return _receipt_by_protobuf(buffer, start, end)
             entry, position = read_varint(buffer, position + 1, last)
             if position != last:
@@ -63,7 +64,7 @@ def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
 
 def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
     size = end - start
-    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x09\x4a" or buffer[start + 3] != size - 4:
+    if not 8 <= size < 132 or buffer[start : start + 3] != OPEN_MESSAGE or buffer[start + 3] != size - 4:
         return _message_by_protobuf(buffer, start, end)
     consumer = ledger = entry = partition = epoch = -1
     redelivered = 0
@@ -74,9 +75,9 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
         value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _message_by_protobuf(buffer, start, end)
-        if tag == 0x08:
+        if tag == 0x08:  # MESSAGE_CONSUMER_ID
             consumer = value
-        elif tag == 0x12 and ledger < 0:
+        elif tag == 0x12 and ledger < 0:  # MESSAGE_MESSAGE_ID
             last = position + value
             if last > end:
                 return _message_by_protobuf(buffer, start, end)
@@ -85,21 +86,21 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
                 value, position = read_varint(buffer, position + 1, last)
                 if position < 0:
                     return _message_by_protobuf(buffer, start, end)
-                if tag == 0x08:
+                if tag == 0x08:  # ID_LEDGERID
                     ledger = value
-                elif tag == 0x10:
+                elif tag == 0x10:  # ID_ENTRYID
                     entry = value
-                elif tag == 0x18:
+                elif tag == 0x18:  # ID_PARTITION
                     partition = value if value < _INT31 else -1
-                elif tag != 0x20 and tag != 0x30:  # batch index and size do not concern the whole entry
+                elif tag != 0x20 and tag != 0x30:  # ID_BATCH_INDEX, ID_BATCH_SIZE
                     return _message_by_protobuf(buffer, start, end)
-        elif tag == 0x18 and value < 1 << 32:
+        elif tag == 0x18 and value < 1 << 32:  # MESSAGE_REDELIVERY_COUNT
             redelivered = value
-        elif tag == 0x20:
+        elif tag == 0x20:  # MESSAGE_ACK_SET
             if words is None:
                 words = []
             words.append(_signed(value))
-        elif tag == 0x28:
+        elif tag == 0x28:  # MESSAGE_CONSUMER_EPOCH
             epoch = value
         else:
             return _message_by_protobuf(buffer, start, end)

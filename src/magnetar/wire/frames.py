@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 
 from magnetar.base.errors import BadFrame
 from magnetar.wire.proto import pb
+from magnetar.wire.tags import OPEN_ACK, OPEN_FLOW, OPEN_SEND
 
 Frame: TypeAlias = tuple[int, int, int]  # command start, command end (the entry starts there), frame end
 
@@ -32,7 +33,7 @@ SendParts: TypeAlias = tuple[int, int, int, int, bool, bool, int, int, IdParts |
 AckParts: TypeAlias = tuple[int, int, list[IdParts], int, int, int, int, list[tuple[str, int]]]
 
 SEND = 6
-SEND_OPENING = b"\x08\x06\x32"  # the type, then the tag of the submessage; its length follows
+SEND_OPENING = OPEN_SEND
 ACK = 10
 FLOW = 11
 PING = 18
@@ -137,7 +138,7 @@ def command_type(buffer: bytes, start: int, end: int) -> int:
 
 def read_send(buffer: bytes, start: int, end: int) -> SendParts:
     size = end - start
-    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x06\x32" or buffer[start + 3] != size - 4:
+    if not 8 <= size < 132 or buffer[start : start + 3] != OPEN_SEND or buffer[start + 3] != size - 4:
         return _send_by_protobuf(buffer, start, end)
     producer = sequence = highest = least = most = -1
     messages = 1
@@ -153,21 +154,21 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
             value, position = read_varint(buffer, position, end)
             if position < 0:
                 return _send_by_protobuf(buffer, start, end)
-        if tag == 0x08:
+        if tag == 0x08:  # SEND_PRODUCER_ID
             producer = value
-        elif tag == 0x10:
+        elif tag == 0x10:  # SEND_SEQUENCE_ID
             sequence = value
-        elif tag == 0x18 and value < _INT32_LIMIT:
+        elif tag == 0x18 and value < _INT32_LIMIT:  # SEND_NUM_MESSAGES
             messages = value
-        elif tag == 0x20:
+        elif tag == 0x20:  # SEND_TXNID_LEAST_BITS
             least = value
-        elif tag == 0x28:
+        elif tag == 0x28:  # SEND_TXNID_MOST_BITS
             most = value
-        elif tag == 0x30:
+        elif tag == 0x30:  # SEND_HIGHEST_SEQUENCE_ID
             highest = value
-        elif tag == 0x38:
+        elif tag == 0x38:  # SEND_IS_CHUNK
             chunk = value != 0
-        elif tag == 0x40:
+        elif tag == 0x40:  # SEND_MARKER
             marker = value != 0
         else:
             return _send_by_protobuf(buffer, start, end)
@@ -177,7 +178,7 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
 
 
 def read_ack(buffer: bytes, start: int, end: int) -> AckParts:
-    if end - start < 8 or buffer[start : start + 3] != b"\x08\x0a\x52":
+    if end - start < 8 or buffer[start : start + 3] != OPEN_ACK:
         return _ack_by_protobuf(buffer, start, end)
     length, position = read_varint(buffer, start + 3, end)
     if position < 0 or position + length != end:
@@ -189,7 +190,7 @@ def read_ack(buffer: bytes, start: int, end: int) -> AckParts:
         value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _ack_by_protobuf(buffer, start, end)
-        if tag == 0x1A:
+        if tag == 0x1A:  # ACK_MESSAGE_ID
             if position + value > end:
                 return _ack_by_protobuf(buffer, start, end)
             parts = _read_id(buffer, position, position + value)
@@ -197,17 +198,17 @@ def read_ack(buffer: bytes, start: int, end: int) -> AckParts:
                 return _ack_by_protobuf(buffer, start, end)
             ids.append(parts)
             position += value
-        elif tag == 0x08:
+        elif tag == 0x08:  # ACK_CONSUMER_ID
             consumer = value
-        elif tag == 0x10 and value < 2:
+        elif tag == 0x10 and value < 2:  # ACK_ACK_TYPE
             kind = value
-        elif tag == 0x20 and value < 5:
+        elif tag == 0x20 and value < 5:  # ACK_VALIDATION_ERROR
             error = value
-        elif tag == 0x30:
+        elif tag == 0x30:  # ACK_TXNID_LEAST_BITS
             least = value
-        elif tag == 0x38:
+        elif tag == 0x38:  # ACK_TXNID_MOST_BITS
             most = value
-        elif tag == 0x40:
+        elif tag == 0x40:  # ACK_REQUEST_ID
             request = value
         else:
             return _ack_by_protobuf(buffer, start, end)
@@ -219,7 +220,7 @@ def read_ack(buffer: bytes, start: int, end: int) -> AckParts:
 def read_flow(buffer: bytes, start: int, end: int) -> tuple[int, int]:
     """Consumer and permits."""
     size = end - start
-    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x0b\x5a" or buffer[start + 3] != size - 4:
+    if not 8 <= size < 132 or buffer[start : start + 3] != OPEN_FLOW or buffer[start + 3] != size - 4:
         return _flow_by_protobuf(buffer, start, end)
     consumer = permits = -1
     position = start + 4
@@ -228,9 +229,9 @@ def read_flow(buffer: bytes, start: int, end: int) -> tuple[int, int]:
         value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _flow_by_protobuf(buffer, start, end)
-        if tag == 0x08:
+        if tag == 0x08:  # FLOW_CONSUMER_ID
             consumer = value
-        elif tag == 0x10 and value < _INT32_LIMIT:
+        elif tag == 0x10 and value < _INT32_LIMIT:  # FLOW_MESSAGEPERMITS
             permits = value
         else:
             return _flow_by_protobuf(buffer, start, end)
@@ -272,19 +273,19 @@ def _read_id(buffer: bytes, position: int, end: int) -> IdParts | None:
         value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return None
-        if tag == 0x08:
+        if tag == 0x08:  # ID_LEDGERID
             ledger = value
-        elif tag == 0x10:
+        elif tag == 0x10:  # ID_ENTRYID
             entry = value
-        elif tag == 0x28:
+        elif tag == 0x28:  # ID_ACK_SET
             if words is None:
                 words = []
             words.append(value if value < _INT64_LIMIT else value - (1 << 64))
-        elif tag == 0x18 and value < _INT32_LIMIT:
+        elif tag == 0x18 and value < _INT32_LIMIT:  # ID_PARTITION
             partition = value
-        elif tag == 0x20 and value < _INT32_LIMIT:
+        elif tag == 0x20 and value < _INT32_LIMIT:  # ID_BATCH_INDEX
             batch_index = value
-        elif tag == 0x30 and value < _INT32_LIMIT:
+        elif tag == 0x30 and value < _INT32_LIMIT:  # ID_BATCH_SIZE
             batch_size = value
         else:
             return None

@@ -109,15 +109,15 @@ def scan(buffer: bytes, position: int, end: int) -> Metadata:
             last = position + value
             if last > end:
                 raise Corrupt("a field of an entry's metadata is longer than the metadata")
-            if tag == 0x0A:
+            if tag == 0x0A:  # METADATA_PRODUCER_NAME
                 metadata.producer = buffer[position:last]
-            elif tag == 0x32:
+            elif tag == 0x32:  # METADATA_PARTITION_KEY
                 metadata.key = buffer[position:last]
-            elif tag == 0x92:
+            elif tag == 0x92:  # METADATA_ORDERING_KEY
                 metadata.ordering_key = buffer[position:last]
-            elif tag == 0xD2:
+            elif tag == 0xD2:  # METADATA_UUID
                 metadata.uuid = buffer[position:last]
-            elif tag == 0x6A:
+            elif tag == 0x6A:  # METADATA_ENCRYPTION_KEYS
                 metadata.encrypted = True
             position = last
         elif not _number(metadata, tag, value):
@@ -156,18 +156,18 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
             position += size
             if position > end:
                 raise Corrupt("a field of an entry's metadata is longer than the metadata")
-            if tag == 0x0A:
+            if tag == 0x0A:  # METADATA_PRODUCER_NAME
                 producer_start = start
                 producer_end = position
-            elif tag == 0x32:
+            elif tag == 0x32:  # METADATA_PARTITION_KEY
                 key_start = start
                 key_end = position
-            elif tag == 0x92:
+            elif tag == 0x92:  # METADATA_ORDERING_KEY
                 ordering_start = start
                 ordering_end = position
-        elif tag == 0x10:
+        elif tag == 0x10:  # METADATA_SEQUENCE_ID
             sequence = start
-        elif tag == 0x88:
+        elif tag == 0x88:  # METADATA_PARTITION_KEY_B64_ENCODED
             base64 = _number_at(buffer, start, position) != 0
     if ordering_start >= 0:
         return buffer[ordering_start:ordering_end]
@@ -243,41 +243,41 @@ def _unbase64(key: bytes) -> bytes:
 
 def _number(metadata: Metadata, tag: int, value: int) -> bool:
     """Stores one number; False if it exceeds its field's width, because protobuf then truncates it."""
-    if tag == 0x10:
+    if tag == 0x10:  # METADATA_SEQUENCE_ID
         metadata.sequence_id = value
-    elif tag == 0x18:
+    elif tag == 0x18:  # METADATA_PUBLISH_TIME
         metadata.publish_time = value
-    elif tag == 0x98:
+    elif tag == 0x98:  # METADATA_DELIVER_AT_TIME
         metadata.deliver_at = value
-    elif tag == 0xC0:
+    elif tag == 0xC0:  # METADATA_HIGHEST_SEQUENCE_ID
         metadata.highest_sequence_id = value
-    elif tag == 0x88:
+    elif tag == 0x88:  # METADATA_PARTITION_KEY_B64_ENCODED
         metadata.key_is_base64 = value != 0
-    elif tag == 0xC8:
+    elif tag == 0xC8:  # METADATA_NULL_VALUE
         metadata.null_value = value != 0
-    elif tag == 0xB0:
+    elif tag == 0xB0:  # METADATA_TXNID_LEAST_BITS
         metadata.txn_least = value
-    elif tag == 0xB8:
+    elif tag == 0xB8:  # METADATA_TXNID_MOST_BITS
         metadata.txn_most = value
     elif value >= _INT32_LIMIT:
         return False
-    elif tag == 0x48:
+    elif tag == 0x48:  # METADATA_UNCOMPRESSED_SIZE
         metadata.uncompressed_size = value
-    elif tag == 0x58:
+    elif tag == 0x58:  # METADATA_NUM_MESSAGES_IN_BATCH
         metadata.messages = value
-    elif tag == 0x40:
+    elif tag == 0x40:  # METADATA_COMPRESSION
         if value > 4:
             return False
         metadata.compression = value
-    elif tag == 0xA0:
+    elif tag == 0xA0:  # METADATA_MARKER_TYPE
         metadata.marker = value
-    elif tag == 0xD8:
+    elif tag == 0xD8:  # METADATA_NUM_CHUNKS_FROM_MSG
         metadata.chunks = value
-    elif tag == 0xE8:
+    elif tag == 0xE8:  # METADATA_CHUNK_ID
         metadata.chunk_id = value
-    elif tag == 0x108:
+    elif tag == 0x108:  # METADATA_ENTRY_HASH_MIN
         metadata.hash_min = value
-    elif tag == 0x110:
+    elif tag == 0x110:  # METADATA_ENTRY_HASH_MAX
         metadata.hash_max = value
     return True
 
