@@ -172,12 +172,12 @@ def topic_name(text: str) -> TopicName:
 def _topic_name(text: str) -> TopicName:
     if len(text) > TOPIC_NAME_CHARS_MAX:
         raise InvalidName("a topic name is too long", chars=len(text), chars_max=TOPIC_NAME_CHARS_MAX)
-    given, scheme, rest = text.partition("://")
+    written_domain, scheme, rest = text.partition("://")
     if not scheme:
         return _short_name(text)
-    domain = _DOMAINS.get(given.lower())
+    domain = _DOMAINS.get(written_domain.lower())
     if domain is None:
-        raise InvalidName("unknown topic domain", domain=given)
+        raise InvalidName("unknown topic domain", domain=written_domain)
     parts = rest.split("/", 2)
     if len(parts) < 3 or not parts[2]:
         raise InvalidName("a topic name must be <domain>://tenant/namespace/topic", topic=text)
@@ -194,7 +194,7 @@ def _topic_name(text: str) -> TopicName:
     canonical = f"{domain}://{tail}"
     return TopicName(
         canonical=canonical,
-        text=canonical if given == domain else f"{given}://{tail}",
+        text=canonical if written_domain == domain else f"{written_domain}://{tail}",
         domain=domain,
         namespace=where,
         local_name=local_name,
@@ -293,11 +293,11 @@ def segment_name(parent: TopicName, range: HashRange, id: int) -> TopicName:
 
 def full_name(text: str) -> str:
     """Completes a name without parsing it: the form in which the Java client stores names of plain topics."""
-    given, scheme, rest = text.partition("://")
+    written_domain, scheme, rest = text.partition("://")
     if not scheme:
         return topic_name(text).text
-    if given.lower() not in _DOMAINS:
-        raise InvalidName("unknown topic domain", domain=given)
+    if written_domain.lower() not in _DOMAINS:
+        raise InvalidName("unknown topic domain", domain=written_domain)
     parts = rest.split("/")
     if len(parts) != 3 or _is_blank(parts[2]):
         raise InvalidName("a topic name must be <domain>://tenant/namespace/topic", topic=text)

@@ -29,11 +29,11 @@ class Entry(NamedTuple):
 
 def entries(text: str) -> list[Entry]:
     """Every entry in the order of the file."""
-    found = []
+    entries = []
     for number, line in _logical(text):
         key, value = _split(line)
-        found.append(Entry(_unescaped(key, number), _unescaped(value, number), number))
-    return found
+        entries.append(Entry(_unescaped(key, number), _unescaped(value, number), number))
+    return entries
 
 
 def parse(text: str) -> dict[str, str]:

@@ -147,9 +147,11 @@ class Limited(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.settle(record.created)
-        said = record.msg
-        kind = f"{record.name}: {said.event if isinstance(said, Said) else said}"
-        if (isinstance(said, Said) and said.counted) or self._limiter.admit(kind[:LOG_VALUE_CHARS_MAX], record.created):
+        event = record.msg
+        kind = f"{record.name}: {event.event if isinstance(event, Said) else event}"
+        if (isinstance(event, Said) and event.counted) or self._limiter.admit(
+            kind[:LOG_VALUE_CHARS_MAX], record.created
+        ):
             super().emit(record)
 
     def settle(self, now_s: float) -> None:

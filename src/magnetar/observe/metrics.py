@@ -73,17 +73,17 @@ class Histogram:
         self.sum += other.sum
 
     def copy(self) -> Histogram:
-        made = Histogram((self.bounds, " ".join(self.names)))
-        made.add(self)
-        return made
+        copy = Histogram((self.bounds, " ".join(self.names)))
+        copy.add(self)
+        return copy
 
     def since(self, before: Histogram) -> Histogram:
         """The counts since `before`, an earlier copy of this histogram."""
-        made = self.copy()
+        difference = self.copy()
         for index, count in enumerate(before.counts):
-            made.counts[index] -= count
-        made.sum -= before.sum
-        return made
+            difference.counts[index] -= count
+        difference.sum -= before.sum
+        return difference
 
     def quantile(self, share: float) -> float:
         """Interpolates inside a bucket; the last bucket has no upper bound and gives its lower bound. NaN without
@@ -117,14 +117,14 @@ class Metrics:
 
     def counter(self, family: str, **labels: str) -> Counter:
         """The same family and labels give the same counter."""
-        found = self._child(family, "counter", labels, Counter)
-        assert isinstance(found, Counter)
-        return found
+        counter = self._child(family, "counter", labels, Counter)
+        assert isinstance(counter, Counter)
+        return counter
 
     def gauge(self, family: str, **labels: str) -> Gauge:
-        found = self._child(family, "gauge", labels, Gauge)
-        assert isinstance(found, Gauge)
-        return found
+        gauge = self._child(family, "gauge", labels, Gauge)
+        assert isinstance(gauge, Gauge)
+        return gauge
 
     def histogram(self, family: str, shape: tuple[Sequence[float], str] = LATENCY_MS, **labels: str) -> Histogram:
         return self._histograms.setdefault((family, tuple(labels.items())), Histogram(shape))
@@ -146,10 +146,10 @@ class Metrics:
         for family, body in lines.items():
             shown = self._shown(family)
             whole = _parent(shown)
-            known = FAMILIES.get(whole)
+            known_family = FAMILIES.get(whole)
             if whole not in written:
-                kind = self._types.get(family, "gauge") if known is None else known.kind
-                help = "" if known is None else f"# HELP {whole} {known.help}\n"
+                kind = self._types.get(family, "gauge") if known_family is None else known_family.kind
+                help = "" if known_family is None else f"# HELP {whole} {known_family.help}\n"
                 yield f"{help}# TYPE {whole} {kind}\n"
                 written.add(whole)
             yield "".join(body)

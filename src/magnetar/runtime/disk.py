@@ -200,17 +200,17 @@ class RealFiles:
 
     def free(self, directory: str) -> int:
         try:
-            found = os.statvfs(directory)
+            status = os.statvfs(directory)
         except OSError as error:
             raise _error("stat", directory, error) from error
-        return found.f_bavail * found.f_frsize
+        return status.f_bavail * status.f_frsize
 
     def capacity(self, directory: str) -> int:
         try:
-            found = os.statvfs(directory)
+            status = os.statvfs(directory)
         except OSError as error:
             raise _error("stat", directory, error) from error
-        return found.f_blocks * found.f_frsize
+        return status.f_blocks * status.f_frsize
 
     def lock(self, path: str, holder: str) -> RealLock:
         try:

@@ -173,13 +173,13 @@ class _Turns(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._held:
             self.wake()
-        found = super().select(timeout)
-        for place, (key, _) in enumerate(found):
+        events = super().select(timeout)
+        for place, (key, _) in enumerate(events):
             if key.data == self._answer:
-                del found[place]
+                del events[place]
                 key.data()
                 break
-        return found
+        return events
 
 
 class _Call(Generic[T]):

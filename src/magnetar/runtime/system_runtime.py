@@ -46,10 +46,10 @@ class RealRuntime:
     monotonic = staticmethod(time.monotonic)  # direct alias, because each run asks several times
 
     def rng(self, stream: str) -> random.Random:
-        found = self._rngs.get(stream)
-        if found is None:
-            found = self._rngs[stream] = random.Random(os.urandom(32))  # noqa: S311 - for names and delays, no secrets
-        return found
+        generator = self._rngs.get(stream)
+        if generator is None:
+            generator = self._rngs[stream] = random.Random(os.urandom(32))  # noqa: S311 - for names and delays, no secrets
+        return generator
 
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if owner.closed:
@@ -62,10 +62,10 @@ class RealRuntime:
     def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
         if self._abandoned:
             return asyncio.get_running_loop().create_future()
-        found = self._lanes.get(lane)
-        if found is None:
-            found = self._lanes[lane] = SerialWorker(lane)
-        return found.run(work)
+        worker = self._lanes.get(lane)
+        if worker is None:
+            worker = self._lanes[lane] = SerialWorker(lane)
+        return worker.run(work)
 
     def portal(self) -> Portal:
         """The loop thread of this process, for callers that cannot await."""

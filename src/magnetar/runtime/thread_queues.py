@@ -150,13 +150,13 @@ class ThreadOutbox(Generic[T]):
 
     def take_some(self, items_max: int) -> list[T]:
         """The current items, at most `items_max`."""
-        found: list[T] = []
+        items: list[T] = []
         try:
-            while len(found) < items_max:
-                found.append(self._pop())
+            while len(items) < items_max:
+                items.append(self._pop())
         except IndexError:  # the outbox is empty, or another thread was faster
             pass
-        return found
+        return items
 
     def _last(self) -> T | None:
         try:
@@ -229,9 +229,9 @@ class CountedOutbox(PullOutbox[T]):
     def taken(self) -> list[T]:
         """The items that threads have taken since the last call. On the loop."""
         with self._moving:
-            found = list(self._counted)
+            items = list(self._counted)
             self._counted.clear()
-        return found
+        return items
 
     def drop(self, gone: Callable[[T], bool]) -> None:
         """On the loop."""

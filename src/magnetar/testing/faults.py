@@ -114,24 +114,24 @@ class Link(asyncio.Protocol):
 
     def _starts(self, data: bytes) -> list[int]:
         """The start of each frame in the received data."""
-        found: list[int] = []
+        starts: list[int] = []
         at = 0
         if self._size:
             missing = 4 - len(self._size)
             self._size += data[:missing]
             if len(self._size) < 4:
-                return found
+                return starts
             at, self._left, self._size = missing, int.from_bytes(self._size, "big"), b""
         while True:
             step = min(self._left, len(data) - at)
             self._left -= step
             at += step
             if self._left or at == len(data):
-                return found
-            found.append(at)
+                return starts
+            starts.append(at)
             if len(data) - at < 4:
                 self._size = data[at:]
-                return found
+                return starts
             self._left = int.from_bytes(data[at : at + 4], "big")
             at += 4
 
@@ -162,8 +162,8 @@ class FaultServers:
     async def create_server(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], *args: Any, **kwargs: Any
     ) -> Any:
-        made = super().create_server  # type: ignore[misc]
-        return await made(lambda: self.faults.between(protocol_factory()), *args, **kwargs)
+        create_server = super().create_server  # type: ignore[misc]
+        return await create_server(lambda: self.faults.between(protocol_factory()), *args, **kwargs)
 
 
 class FaultFiles:
@@ -229,7 +229,7 @@ class FaultFile:
 
 def _has_receipt(data: bytes) -> bool:
     try:
-        found, _ = frames.split(data, 0, CLIENT_FRAME_BYTES_MAX)
+        complete, _ = frames.split(data, 0, CLIENT_FRAME_BYTES_MAX)
     except BadFrame:
         return False
-    return any(frames.command_type(data, start, middle) == SEND_RECEIPT for start, middle, _ in found)
+    return any(frames.command_type(data, start, middle) == SEND_RECEIPT for start, middle, _ in complete)

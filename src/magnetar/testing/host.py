@@ -265,10 +265,10 @@ def _check(settings: Mapping[str, str]) -> None:
             f"the broker cannot start: the package {error.name} is missing, because a plain install brings only "
             "the client; run: pip install 'magnetar[broker]'"
         ) from error
-    known = known_settings()
+    names = known_settings()
     for key in settings:
-        if key not in known:
-            near = get_close_matches(key, known, 1)
+        if key not in names:
+            near = get_close_matches(key, names, 1)
             raise Misuse(f"no such setting: {key}" + (f"; did you mean {near[0]}?" if near else ""))
 
 

@@ -41,22 +41,22 @@ async def backlog(admin_url: str, topic: str, subscription: str) -> int:
         else:
             parted = (await admin.topics.partitions(topic)).partitions
             stats = await (admin.topics.partitioned_stats(topic) if parted else admin.topics.stats(topic))
-            found = stats.subscriptions.get(subscription)
-            if found is not None:
-                lag = found.lagMessages
-                return lag if isinstance(lag, int) else found.msgBacklog
+            subscription_stats = stats.subscriptions.get(subscription)
+            if subscription_stats is not None:
+                lag = subscription_stats.lagMessages
+                return lag if isinstance(lag, int) else subscription_stats.msgBacklog
     raise SubscriptionNotFound(f"subscription {subscription} of this topic does not exist", topic=topic)
 
 
 async def messages(url: str, admin_url: str, topic: str) -> list[Message[bytes]]:
     """All stored messages, the oldest first, whether consumed or not. A scalable topic is read segment by segment."""
-    found: list[Message[bytes]] = []
+    messages: list[Message[bytes]] = []
     async with Client(url) as client:
         for part in await _parts(client, admin_url, topic):
             async with client.create_reader(part) as reader:
                 while await reader.has_message_available():
-                    found.append(await reader.receive())
-    return found
+                    messages.append(await reader.receive())
+    return messages
 
 
 async def _parts(client: Client, admin_url: str, topic: str) -> list[str]:

@@ -46,10 +46,10 @@ def magnetar_broker(request: pytest.FixtureRequest) -> Broker:
     It lives for the whole session unless `magnetar_broker_scope` or the mark `magnetar(scope=...)` says otherwise. If a
     test stops or kills it, the next test gets a running broker again.
     """
-    found: Broker = request.getfixturevalue(f"magnetar_broker_{_scope(request)}")
-    if not found.running:
-        found.restart()
-    return found.isolated(request.node.name)
+    running_broker: Broker = request.getfixturevalue(f"magnetar_broker_{_scope(request)}")
+    if not running_broker.running:
+        running_broker.restart()
+    return running_broker.isolated(request.node.name)
 
 
 @pytest.fixture(scope="session")

@@ -73,5 +73,5 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         import uvloop
     except ModuleNotFoundError:
         return asyncio.new_event_loop
-    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return made
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return new_loop

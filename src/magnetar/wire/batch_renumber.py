@@ -35,8 +35,8 @@ _ENDINGS = (b"\x48\x01", b"\x48\x00")  # null value, or not
 
 def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
     """All messages of a batch's payload from `position` on; None if one of them has another form."""
-    found: list[Row] = []
-    append = found.append
+    messages: list[Row] = []
+    append = messages.append
     unpack = _LENGTH.unpack_from
     try:
         for _ in range(count):
@@ -103,7 +103,7 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
             append((first, start, at, position, size, key, base64))
     except (IndexError, StructError):
         return None
-    return found if position == len(payload) else None
+    return messages if position == len(payload) else None
 
 
 def _is_pair(data: bytes) -> bool:
@@ -122,25 +122,27 @@ def _is_pair(data: bytes) -> bool:
     return True
 
 
-def renumbered(payload: bytes, found: list[Row], number: int) -> list[bytes]:
+def renumbered(payload: bytes, messages: list[Row], number: int) -> list[bytes]:
     """The encoding of each message in a batch, with numbers from `number` on."""
     pieces: list[bytes] = []
     append = pieces.append
     high_bytes = b""
     high = -1
-    for first, start, behind, end, size, _, _ in found:
+    for first, start, behind, end, size, _, _ in messages:
         # Inlined `varint`: the call costs more than the work.
         if number <= _LOW_MASK:
-            told = _WHOLE[number]
+            number_bytes = _WHOLE[number]
         else:
             if number >> _LOW_BITS != high:
                 high = number >> _LOW_BITS
                 high_bytes = varint(high)
-            told = _LOW[number & _LOW_MASK] + high_bytes
-        grown = len(told) - behind + start
+            number_bytes = _LOW[number & _LOW_MASK] + high_bytes
+        grown = len(number_bytes) - behind + start
         if grown:
-            append(_pack(end - size - first - 4 + grown) + payload[first + 4 : start] + told + payload[behind:end])
+            append(
+                _pack(end - size - first - 4 + grown) + payload[first + 4 : start] + number_bytes + payload[behind:end]
+            )
         else:
-            append(payload[first:start] + told + payload[behind:end])
+            append(payload[first:start] + number_bytes + payload[behind:end])
         number += 1
     return pieces

@@ -114,19 +114,19 @@ def _receipt_by_protobuf(buffer: bytes, start: int, end: int) -> ReceiptParts:
     highest = receipt.highest_sequence_id if receipt.HasField("highest_sequence_id") else -1
     if not receipt.HasField("message_id"):
         return receipt.producer_id, receipt.sequence_id, highest, -1, -1
-    found = receipt.message_id
-    return receipt.producer_id, receipt.sequence_id, highest, _signed(found.ledgerId), _signed(found.entryId)
+    message_id = receipt.message_id
+    return receipt.producer_id, receipt.sequence_id, highest, _signed(message_id.ledgerId), _signed(message_id.entryId)
 
 
 def _message_by_protobuf(buffer: bytes, start: int, end: int) -> MessageParts:
     message = decode_as(buffer, start, end, MESSAGE).message
-    found = message.message_id
+    message_id = message.message_id
     words = list(message.ack_set)
     return (
         message.consumer_id,
-        _signed(found.ledgerId),
-        _signed(found.entryId),
-        found.partition if found.partition >= 0 else -1,
+        _signed(message_id.ledgerId),
+        _signed(message_id.entryId),
+        message_id.partition if message_id.partition >= 0 else -1,
         message.redelivery_count,
         words or None,
         message.consumer_epoch if message.HasField("consumer_epoch") else -1,

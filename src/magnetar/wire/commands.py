@@ -47,10 +47,10 @@ def auth_challenge(server_version: str, protocol_version: int, method: str, data
 
 def success(request_id: int, *, seeks: int = 0) -> bytes:
     """`seeks`: for peers that support our extensions."""
-    said = pb.CommandSuccess(request_id=request_id)
+    success = pb.CommandSuccess(request_id=request_id)
     if seeks:
-        said.seeks = seeks
-    return encode_command(pb.BaseCommand(type=_Type.SUCCESS, success=said))
+        success.seeks = seeks
+    return encode_command(pb.BaseCommand(type=_Type.SUCCESS, success=success))
 
 
 def error(request_id: int, code: int, text: str) -> bytes:
@@ -222,8 +222,8 @@ def consumer_stats(request_id: int, stats: Mapping[str, Any]) -> bytes:
 # Schemas
 
 
-def schema(request_id: int, found: pb.Schema, version: bytes) -> bytes:
-    command = pb.CommandGetSchemaResponse(request_id=request_id, schema=found, schema_version=version)
+def schema(request_id: int, definition: pb.Schema, version: bytes) -> bytes:
+    command = pb.CommandGetSchemaResponse(request_id=request_id, schema=definition, schema_version=version)
     return encode_command(pb.BaseCommand(type=_Type.GET_SCHEMA_RESPONSE, getSchemaResponse=command))
 
 

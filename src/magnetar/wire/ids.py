@@ -150,7 +150,7 @@ class _Reader:
         segment = self._number(_LONG)
         if segment < -1:  # -1: no particular segment
             raise Corrupt("a message id has an invalid segment", segment=segment)
-        found = _classic(self._bytes(self._number(_INT)))
+        message = _classic(self._bytes(self._number(_INT)))
         vector: Vector = () if self._over else self._vector()
         length = -1 if self._over else self._number(_INT)
         topic = self._bytes(length).decode() if length >= 0 else ""
@@ -159,12 +159,12 @@ class _Reader:
             named = self._bytes(self._number(_INT)).decode()
             topics.append((named, self._vector()))
         return MessageId(
-            found.ledger,
-            found.entry,
-            found.partition,
-            found.batch_index,
-            found.batch_size,
-            found.first_chunk,
+            message.ledger,
+            message.entry,
+            message.partition,
+            message.batch_index,
+            message.batch_size,
+            message.first_chunk,
             topic,
             segment,
             vector,
@@ -176,11 +176,11 @@ class _Reader:
         return self._at == len(self._data)
 
     def _vector(self) -> Vector:
-        found = []
+        ids = []
         for _ in range(self._number(_INT)):
             segment = self._number(_LONG)
-            found.append((segment, _classic(self._bytes(self._number(_INT)))))
-        return tuple(found)
+            ids.append((segment, _classic(self._bytes(self._number(_INT)))))
+        return tuple(ids)
 
     def _number(self, form: Struct) -> int:
         value: int = form.unpack(self._bytes(form.size))[0]
@@ -190,8 +190,8 @@ class _Reader:
         end = self._at + length
         if length < 0 or end > len(self._data):
             raise IndexError
-        found, self._at = self._data[self._at : end], end
-        return found
+        content, self._at = self._data[self._at : end], end
+        return content
 
 
 def _vector(vector: Vector) -> list[bytes]:

@@ -85,9 +85,9 @@ def batch_payload(
                 high = sequence >> _LOW_BITS
                 high_bytes = varint(high)
             sequence_bytes = _LOW[sequence & _LOW_MASK] + high_bytes
-        found = None if extras is None else extras.get(place)
-        if found is not None:
-            before, between, after = found
+        fields = None if extras is None else extras.get(place)
+        if fields is not None:
+            before, between, after = fields
             if size != sized:
                 sized = size
                 sized_bytes = b"\x18" + varint(size)

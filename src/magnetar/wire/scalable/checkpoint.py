@@ -95,7 +95,7 @@ def whole(data: bytes) -> Checkpoint:
     """Exactly one checkpoint. Writers never append bytes, so trailing bytes mean damage, and the positions cannot be
     trusted.
     """
-    found, end = _read(data)
+    checkpoint, end = _read(data)
     if end != len(data):
         raise Corrupt(
             "the checkpoint is invalid or damaged: other bytes follow it. Start at an earlier checkpoint, or "
@@ -103,7 +103,7 @@ def whole(data: bytes) -> Checkpoint:
             bytes=len(data),
             read=end,
         )
-    return found
+    return checkpoint
 
 
 def _read(data: bytes) -> tuple[Checkpoint, int]:
@@ -146,10 +146,10 @@ def _places(data: bytes) -> tuple[Checkpoint, int]:
             raise Corrupt("a checkpoint has an invalid segment", segment=segment)
         places[SegmentId(segment)] = place_of(ids.from_bytes(data[at : at + length]))
         at += length
-    found = {id: places[id] for id in sorted(places)}
+    positions = {id: places[id] for id in sorted(places)}
     if data[at : at + len(_MAGIC)] != _MAGIC:
-        return Checkpoint(found), at
-    return _ours(data, at, found), len(data)
+        return Checkpoint(positions), at
+    return _ours(data, at, positions), len(data)
 
 
 def _ours(data: bytes, at: int, places: dict[SegmentId, SegmentPosition]) -> Checkpoint:

@@ -22,8 +22,8 @@ _NAME_EXTRA_BYTES = 8  # tag and length of a name
 def snapshot(watch_id: int, topics: Sequence[str]) -> bytes:
     """The complete list."""
     first, *rest = [*_parts(topics)] or [[]]
-    said = pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, snapshot=pb.ScalableTopicsSnapshot(topics=first))
-    return _command(said) + b"".join(_diff(watch_id, added=part) for part in rest)
+    update = pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, snapshot=pb.ScalableTopicsSnapshot(topics=first))
+    return _command(update) + b"".join(_diff(watch_id, added=part) for part in rest)
 
 
 def difference(watch_id: int, added: Sequence[str], removed: Sequence[str]) -> bytes:
@@ -42,14 +42,14 @@ def failed(watch_id: int, code: int, text: str) -> bytes:
 
 
 def _diff(watch_id: int, added: Sequence[str] = (), removed: Sequence[str] = ()) -> bytes:
-    said = pb.CommandWatchScalableTopicsUpdate(
+    update = pb.CommandWatchScalableTopicsUpdate(
         watch_id=watch_id, diff=pb.ScalableTopicsDiff(added=added, removed=removed)
     )
-    return _command(said)
+    return _command(update)
 
 
-def _command(said: pb.CommandWatchScalableTopicsUpdate) -> bytes:
-    return encode_command(pb.BaseCommand(type=_KIND, watchScalableTopicsUpdate=said))
+def _command(update: pb.CommandWatchScalableTopicsUpdate) -> bytes:
+    return encode_command(pb.BaseCommand(type=_KIND, watchScalableTopicsUpdate=update))
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:

@@ -26,23 +26,23 @@ _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 
 def columns(places: Places, around: Around | None = None) -> pb.SegmentPlaces:
-    made = pb.SegmentPlaces(
+    message = pb.SegmentPlaces(
         segment_id=list(places),
         ledger_id=[place.ledger for place in places.values()],
         entry_id=[place.entry for place in places.values()],
     )
     if any(place.row for place in places.values() if place != DONE):
-        made.row.extend([0 if place == DONE else place.row for place in places.values()])
+        message.row.extend([0 if place == DONE else place.row for place in places.values()])
     if around:
         begun = [around.get(id, (-1, -1)) for id in places]
-        made.around_ledger_id.extend(ledger for ledger, _ in begun)
-        made.around_entry_id.extend(entry for _, entry in begun)
-    return made
+        message.around_ledger_id.extend(ledger for ledger, _ in begun)
+        message.around_entry_id.extend(entry for _, entry in begun)
+    return message
 
 
-def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
+def read_around(message: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
     """For positions from `read_places`."""
-    ids, ledgers, entries = said.segment_id, said.around_ledger_id, said.around_entry_id
+    ids, ledgers, entries = message.segment_id, message.around_ledger_id, message.around_entry_id
     if not ledgers and not entries:
         return {}
     if not len(ids) == len(ledgers) == len(entries):
@@ -54,19 +54,19 @@ def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
     }
 
 
-def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
-    ids, rows = said.segment_id, said.row or [0] * len(said.segment_id)
-    if not len(ids) == len(said.ledger_id) == len(said.entry_id) == len(rows) or len(set(ids)) != len(ids):
+def read_places(message: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
+    ids, rows = message.segment_id, message.row or [0] * len(message.segment_id)
+    if not len(ids) == len(message.ledger_id) == len(message.entry_id) == len(rows) or len(set(ids)) != len(ids):
         raise Corrupt("columns of segment positions have different lengths", segments=len(ids))
-    found: dict[SegmentId, ReadPosition] = {}
-    for id, ledger, entry, row in zip(ids, said.ledger_id, said.entry_id, rows, strict=True):
+    positions: dict[SegmentId, ReadPosition] = {}
+    for id, ledger, entry, row in zip(ids, message.ledger_id, message.entry_id, rows, strict=True):
         place = DONE if ledger == NUMBER_MAX else ReadPosition(ledger, entry, row)
         if place != START and (ledger < 0 or entry < 0 or row >= NUMBER_MAX):
             raise Corrupt(
                 "a position in a segment must be an entry, the beginning or the end", segment=id, place=str(place)
             )
-        found[SegmentId(id)] = place
-    return found
+        positions[SegmentId(id)] = place
+    return positions
 
 
 def planned(
@@ -81,17 +81,17 @@ def planned(
     """
     head = pb.CommandPlanResponse(request_id=request_id, incarnation=incarnation, epoch=epoch, dag=dag)
     parts = [head.SerializeToString()]
-    for id, one in stretches.items():
-        number, body = varint(id), one.written or one.body
+    for id, stretch in stretches.items():
+        number, body = varint(id), stretch.written or stretch.body
         parts += (_STRETCH_TAG, varint(1 + len(number) + len(body)), _SEGMENT_TAG, number, body)
-    said = b"".join(parts)
-    command = _PLANNED + varint(len(said)) + said
+    response = b"".join(parts)
+    command = _PLANNED + varint(len(response)) + response
     return (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
 
 
 def plan_failed(request_id: int, code: int, text: str) -> bytes:
-    said = pb.CommandPlanResponse(request_id=request_id, error=_error(code), message=text)
-    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
+    response = pb.CommandPlanResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=response))
 
 
 def held(
@@ -107,7 +107,7 @@ def held(
     owner: str = "",
 ) -> bytes:
     """HOLD_RESPONSE. `owner`: the previous owner."""
-    said = pb.CommandHoldResponse(
+    response = pb.CommandHoldResponse(
         request_id=request_id,
         places=columns(places, around),
         incarnation=incarnation,
@@ -117,40 +117,40 @@ def held(
         lost_segment_id=lost,
     )
     if owner:
-        said.owner = owner
-    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+        response.owner = owner
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=response))
 
 
 def released(request_id: int) -> bytes:
     """HOLD_RESPONSE to a request that ends a hold."""
-    said = pb.CommandHoldResponse(request_id=request_id)
-    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+    response = pb.CommandHoldResponse(request_id=request_id)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=response))
 
 
 def hold_failed(request_id: int, code: int, text: str) -> bytes:
-    said = pb.CommandHoldResponse(request_id=request_id, error=_error(code), message=text)
-    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+    response = pb.CommandHoldResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=response))
 
 
-def lag(request_id: int, found: Lag) -> bytes:
+def lag(request_id: int, measured: Lag) -> bytes:
     """LAG_RESPONSE."""
-    said = pb.CommandLagResponse(request_id=request_id, messages=found.messages, bytes=found.bytes)
-    if found.oldest_ms > 0:
-        said.oldest_publish_time = found.oldest_ms
-    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=said))
+    response = pb.CommandLagResponse(request_id=request_id, messages=measured.messages, bytes=measured.bytes)
+    if measured.oldest_ms > 0:
+        response.oldest_publish_time = measured.oldest_ms
+    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=response))
 
 
 def lag_failed(request_id: int, code: int, text: str) -> bytes:
-    said = pb.CommandLagResponse(request_id=request_id, error=_error(code), message=text)
-    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=said))
+    response = pb.CommandLagResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=response))
 
 
-def read_lag(said: pb.CommandLagResponse) -> Lag:
-    return Lag(said.messages, said.bytes, said.oldest_publish_time)
+def read_lag(response: pb.CommandLagResponse) -> Lag:
+    return Lag(response.messages, response.bytes, response.oldest_publish_time)
 
 
-def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, ReadableRange]:
-    return {SegmentId(one.segment_id): read(one) for one in said}
+def read_stretches(messages: Sequence[pb.PlanStretch]) -> dict[SegmentId, ReadableRange]:
+    return {SegmentId(one.segment_id): read(one) for one in messages}
 
 
 def _error(code: int) -> Any:
