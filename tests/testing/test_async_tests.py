@@ -54,7 +54,7 @@ def test_async_test_that_waits_for_nothing_fails_at_once(tmp_path: Path) -> None
 
 
 def test_real_clock_test_that_never_finishes_times_out(tmp_path: Path) -> None:
-    text = "import tests.support.async_tests\ntests.async_tests.REAL_TIMEOUT_S = 0.01\n"
+    text = "import tests.support.async_tests\ntests.support.async_tests.REAL_TIMEOUT_S = 0.01\n"
     text += "@pytest.mark.real_clock\nasync def test_stuck():\n    await asyncio.get_running_loop().create_future()\n"
     ran = outcome(tmp_path, text)
     assert ran.passed == []
