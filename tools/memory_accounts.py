@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from magnetar.base import limits
+from magnetar.broker.connection.unread import write_bytes_high
+from magnetar.broker.memory_shares import share_of
 
 MIB = 1024 * 1024
-CLIENT_BYTES = 2 * 1024  # a producer or consumer, with its entries in its topic and its connection
 REQUEST_BYTES = 4 * 1024  # a task and its pending state, without its command
-WATCH_BYTES = 1024  # one watch of a layout, a namespace or a topic list
+REQUEST_BYTES_MAX = limits.LARGE_COMMAND_BYTES_MIN + REQUEST_BYTES  # a larger command is charged as a message in flight
+PUSH_BYTES_MAX = limits.BACKLOG_READ_BYTES_MAX + limits.MESSAGE_BYTES_MAX  # the write that goes beyond a bound
 CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
 NAME_BYTES_MAX = 4 * (limits.NAME_BYTES_MAX + limits.NAME_SUFFIX_BYTES_MAX)  # one wide character makes all of them wide
 METADATA_CACHES = 12  # one for each kind of record
@@ -40,13 +42,17 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
         Account("published messages and large commands in flight", publish_buffer_mb * MIB),
         Account("frames that are not whole", limits.PARTIAL_FRAMES_BYTES_MAX + limits.MESSAGE_BYTES_MAX),
         Account("names and properties of producers and consumers", limits.KEPT_BYTES_MAX),
+        Account("producers, consumers and watches", limits.OBJECTS_BYTES_MAX),
+        Account("requests in progress", limits.REQUESTS_MAX * REQUEST_BYTES_MAX),
+        Account("bytes that peers do not read", limits.UNREAD_BYTES_MAX + PUSH_BYTES_MAX),
+        Account("bytes that are being sent to peers, before that", _before_congestion()),
         Account("newest messages of all topics", limits.TAIL_CACHE_BYTES_MAX),
         Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
         Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
         Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
         Account("parsed names", 2 * 8 * MIB),
         Account("records of metadata", METADATA_CACHES * limits.METADATA_CACHE_BYTES_MAX * DECODED_FACTOR),
-        Account("records of scalable topics", limits.RECORDS_DECODED_MAX * limits.RECORD_OPEN_BYTES_MAX),
+        Account("records of scalable topics", limits.RECORDS_DECODED_BYTES_MAX * (1 + DECODED_FACTOR)),
         Account("REST: connections", (limits.HTTP_CONNECTIONS_MAX + limits.HTTP_PROBES_MAX) * CONNECTION_BYTES),
         Account("REST: heads of requests", limits.HTTP_CONNECTIONS_MAX * limits.HTTP_HEADER_BYTES_MAX),
         Account("REST: bodies of requests", limits.HTTP_BODIES_BYTES_MAX),
@@ -57,20 +63,20 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
     )
 
 
+def _before_congestion() -> int:
+    """Of connections that opened one after the other, beyond the least bound, which each of them has."""
+    least = limits.CONNECTION_WRITE_BYTES_LOW
+    bounds = (write_bytes_high(number) for number in range(1, limits.CONNECTION_WRITE_BYTES_SUM // least + 1))
+    return sum(bound - least for bound in bounds)
+
+
 def of_connection() -> tuple[Account, ...]:
     """Accounts of each client connection, in addition to its part of the shared ones."""
-    clients = limits.CONNECTION_PRODUCERS_MAX + limits.CONNECTION_CONSUMERS_MAX
-    watches = 2 * limits.CONNECTION_WATCHES_MAX + limits.CONNECTION_TOPIC_LISTS_MAX
     return (
         Account("the connection", CONNECTION_BYTES),
         Account("reads", 2 * limits.CONNECTION_READ_BYTES + limits.FRAME_JOIN_BYTES_MAX),
-        Account("bytes that the peer does not read", 2 * limits.CONNECTION_WRITE_BYTES_HIGH),
-        Account("the push that made them too many", limits.BACKLOG_READ_BYTES_MAX + limits.MESSAGE_BYTES_MAX),
-        Account(
-            "requests in flight", limits.CONNECTION_REQUESTS_MAX * (limits.LARGE_COMMAND_BYTES_MIN + REQUEST_BYTES)
-        ),
-        Account("producers and consumers", clients * CLIENT_BYTES),
-        Account("watches", watches * WATCH_BYTES),
+        Account("bytes that are being sent to the peer", limits.CONNECTION_WRITE_BYTES_LOW),
+        Account("requests in progress beyond the sum", limits.CONNECTION_REQUESTS_MIN * REQUEST_BYTES_MAX),
         Account("generated names", limits.CONNECTION_PRODUCER_NAMES_MAX * NAME_BYTES_MAX),
     )
 
@@ -91,6 +97,24 @@ def of_subscription() -> tuple[Account, ...]:
 def total(connections: int, publish_buffer_mb: int = 512) -> int:
     each = sum(account.bytes_max for account in of_connection())
     return sum(account.bytes_max for account in shared(publish_buffer_mb)) + connections * each
+
+
+SCALED = (
+    "published messages and large commands in flight",
+    "frames that are not whole",
+    "names and properties of producers and consumers",
+    "producers, consumers and watches",
+    "requests in progress",
+    "bytes that peers do not read",
+)
+
+
+def total_on(machine_bytes: int) -> int:
+    """The sum of the shared accounts on a machine with so much memory."""
+    return sum(
+        share_of(account.bytes_max, machine_bytes) if account.name in SCALED else account.bytes_max
+        for account in shared()
+    )
 
 
 def bound(name: str) -> int:

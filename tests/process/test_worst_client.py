@@ -31,6 +31,13 @@ MARGIN_BYTES = 48 * MIB  # what the allocator keeps, and buffers of the process 
 # Of all tests here together: ten lines a second of one kind, a dozen kinds, 500 bytes each, for a minute.
 LOG_BYTES_MAX = limits.LOG_LINES_PER_S_MAX * 12 * 500 * 60
 TOPIC = "persistent://public/default/worst"
+# What one connection can cause of accounts that all of them share.
+OF_ONE = {
+    "producers and consumers": 2 * limits.CONNECTION_PRODUCERS_MAX * limits.CLIENT_OBJECT_BYTES,
+    "watches": limits.CONNECTION_TOPIC_LISTS_MAX * limits.WATCH_OBJECT_BYTES,
+    "requests in progress": limits.CONNECTION_REQUESTS_MAX * memory_accounts.REQUEST_BYTES_MAX,
+    "bytes that the peer does not read": 2 * limits.CONNECTION_WRITE_BYTES_HIGH,
+}
 SHARED, FAILOVER = pb.CommandSubscribe.Shared, pb.CommandSubscribe.Failover
 
 
@@ -45,7 +52,8 @@ class Bench:
         before, since = self.broker.rss_bytes(), time.monotonic()
         yield
         grown = self.broker.rss_bytes() - before
-        assert grown <= sum(map(memory_accounts.bound, names)) + more + MARGIN_BYTES
+        bound = sum(OF_ONE.get(name) or memory_accounts.bound(name) for name in names)
+        assert grown <= bound + more + MARGIN_BYTES
         self.unnoticed(since)
 
     def unnoticed(self, since: float) -> None:
@@ -143,7 +151,7 @@ def test_command_has_the_size_of_its_kind(bench: Bench, more: int) -> None:
         given = {"name": "s", "type": pb.Schema.String, "schema_data": b"x" * size}
         return command(T.GET_OR_CREATE_SCHEMA, topic=TOPIC, request_id=1, schema=given)
 
-    with bench.charged("requests in flight"):
+    with bench.charged("requests in progress"):
         for make, limit in ((lookup, limits.COMMAND_BYTES_MAX), (schema, limits.LISTING_COMMAND_BYTES_MAX)):
             with Talker(bench.broker.port) as talker:
                 talker.say_if_heard(of_size(limit + more, make))
@@ -184,7 +192,7 @@ def varint(value: int) -> bytes:
 def test_refused_requests_beyond_the_rate_meet_silence(bench: Bench) -> None:
     numbers = range(1, 2 * limits.CONNECTION_REFUSALS_PER_S_MAX)
     wrong = [a_command(T.LOOKUP, topic="nowhere://x", request_id=number) for number in numbers]
-    with bench.charged("requests in flight"), Talker(bench.broker.port) as talker:
+    with bench.charged("requests in progress"), Talker(bench.broker.port) as talker:
         began = time.monotonic()
         answers = talker.ask_many(wrong, at_once=500)
         assert {answer.lookupTopicResponse.response for answer in answers} == {pb.CommandLookupTopicResponse.Failed}
@@ -331,7 +339,8 @@ def test_flood_of_messages_is_held_within_the_caches(bench: Bench) -> None:
 
 
 def test_answers_that_are_not_read_stop_the_questions(bench: Bench) -> None:
-    with bench.charged("bytes that the peer does not read", "requests in flight"), Talker(bench.broker.port) as talker:
+    names = ("bytes that the peer does not read", "requests in progress")
+    with bench.charged(*names), Talker(bench.broker.port) as talker:
         question = a_command(T.LOOKUP, topic=TOPIC, request_id=1) * 2_000
         talker.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
         talker.socket.settimeout(0.5)

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "COMMAND_BYTES_MAX",
     "CONNECTION_KEPT_BYTES_MAX",
     "CONNECTION_PENDING_BYTES_MAX",
+    "CONNECTION_WRITE_BYTES_HIGH",
     "GIVEN_PROPERTIES_BYTES_MAX",
     "HTTP_BODY_BYTES_MAX",
     "HTTP_DISCARD_BYTES_MAX",
@@ -57,3 +58,24 @@ def test_every_limit_of_bytes_of_peers_has_an_account() -> None:
     assert len(found) > 15
     assert {name for name in found if f"limits.{name}" not in used} <= ELSEWHERE
     assert ELSEWHERE - {"BACKLOG_READ_BYTES_MAX"} <= found
+
+
+def test_shared_accounts_are_a_part_of_the_memory() -> None:
+    """A quarter of it where the machine has enough, and less than a half of 4 GiB."""
+    assert accounts.total_on(limits.MEMORY_FULL_BYTES) == accounts.total(0)
+    assert accounts.total(0) < limits.MEMORY_FULL_BYTES / 4
+    assert accounts.total_on(4 * 1024 * accounts.MIB) < 2 * 1024 * accounts.MIB
+    totals = [accounts.total_on(size * 1024 * accounts.MIB) for size in range(1, 20)]
+    assert totals == sorted(totals)
+
+
+def test_accounts_that_shrink_are_those_that_the_node_shrinks() -> None:
+    names = {account.name for account in accounts.shared()}
+    assert set(accounts.SCALED) <= names
+    text = (Path(limits.__file__).parents[1] / "broker" / "node.py").read_text()
+    shrunk = text.count(" share(") + text.count("(share(") + text.count("share_of(size")
+    assert shrunk == len(accounts.SCALED) + 1  # and the number of loaded topics
+
+
+def test_connection_holds_little_beyond_its_part_of_the_sums() -> None:
+    assert accounts.total(1) - accounts.total(0) < 8 * accounts.MIB

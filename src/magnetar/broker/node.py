@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from magnetar.base.errors import (
@@ -27,9 +28,15 @@ from magnetar.base.errors import (
 from magnetar.base.limits import (
     FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
+    KEPT_BYTES_MAX,
+    LOADED_TOPICS_MAX,
     MAINTENANCE_S,
+    OBJECTS_BYTES_MAX,
     ORPHAN_SUSPECT_S,
     ORPHAN_SWEEP_S,
+    PARTIAL_FRAMES_BYTES_MAX,
+    REQUESTS_MAX,
+    UNREAD_BYTES_MAX,
 )
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection.attach_rate import Pace
@@ -39,8 +46,10 @@ from magnetar.broker.connection.handshake_limits import Strangers
 from magnetar.broker.connection.limits import ConnectionLimits, RefusalLog, reason, refusal
 from magnetar.broker.connection.partial_frames import PartialFrames
 from magnetar.broker.connection.property_limits import Account
+from magnetar.broker.connection.unread import Unread
 from magnetar.broker.connection.write_batch import WriteBatch
 from magnetar.broker.handlers.topic_pattern import Pattern, compiled
+from magnetar.broker.memory_shares import share_of
 from magnetar.broker.metrics.counters import BrokerMetrics
 from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
 from magnetar.broker.segments.segments import Segments
@@ -71,7 +80,7 @@ from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
 from magnetar.observe.metrics import Metrics
 from magnetar.policy.dynamic import Dynamic
-from magnetar.policy.settings import Settings
+from magnetar.policy.settings import DEFAULT_LAYER, Settings
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.service import ScalableTopics
 from magnetar.scalable.watch.watches import Watches, following
@@ -99,7 +108,7 @@ class Addresses:
 class Node:
     """`cluster`: other brokers share the two stores and a secret; locks decide the ownership of bundles. Otherwise this
     is a single broker. `carrier` delivers calls to the owner of a topic; without one they reach only topics of this
-    node."""
+    node. `machine_bytes`: the memory that the sums over all connections are a part of; None: enough."""
 
     def __init__(
         self,
@@ -111,6 +120,7 @@ class Node:
         access: Access | None = None,
         cluster: bool = False,
         carrier: PeerTransport | None = None,
+        machine_bytes: int | None = None,
     ) -> None:
         self.runtime = runtime
         self.metadata = metadata
@@ -154,15 +164,20 @@ class Node:
         self.blocked: MagnetarError | None = None  # why no producer may attach: the disk is almost full
         self.stopping = asyncio.Event()
         self.pending_bytes = 0
-        buffer_mb = settings.number("maxMessagePublishBufferSizeInMB")
-        self.pending_bytes_max = buffer_mb * 1024 * 1024 if buffer_mb >= 0 else 2**63
+        share = partial(share_of, machine_bytes=machine_bytes)
+        self._machine_bytes = machine_bytes
+        self.pending_bytes_max = self._publish_buffer_bytes()
         self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
         self.turn = WriteBatch()
         self.attaching = Pace()
         self.connections: dict[Connection, None] = {}
-        self.kept: Account = Account()
-        self.strangers, self.partial_frames = Strangers(), PartialFrames()
+        self.kept: Account = Account(share(KEPT_BYTES_MAX), share(OBJECTS_BYTES_MAX))
+        self.strangers, self.partial_frames = Strangers(), PartialFrames(share(PARTIAL_FRAMES_BYTES_MAX))
+        self.unread = Unread(share(UNREAD_BYTES_MAX))
+        self.requests = 0  # in progress, of all connections
+        self.requests_max = share(REQUESTS_MAX)
+        self.topics.loaded_max = share(LOADED_TOPICS_MAX)
         self.refusals = RefusalLog()
         self.sockets_max = ConnectionLimits()  # the owner of the process sets the maximum
         self._server: asyncio.Server | None = None
@@ -410,7 +425,15 @@ class Node:
         """The pattern of a subscription; None: the client must match it. Misuse: too long or invalid."""
         return compiled(text, self._patterns_max)
 
+    def _publish_buffer_bytes(self) -> int:
+        size = self.settings.number("maxMessagePublishBufferSizeInMB") * 1024 * 1024
+        if size < 0:
+            return 2**63
+        by_default = self.settings.explain("maxMessagePublishBufferSizeInMB").layer == DEFAULT_LAYER
+        return share_of(size, self._machine_bytes) if by_default else size
+
     def _settings_changed(self, keys: frozenset[str]) -> None:
+        self.pending_bytes_max = self._publish_buffer_bytes()
         if not self.owner.closed:
             self.runtime.spawn(self.owner, self.topics.configure())
 

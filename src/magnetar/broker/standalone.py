@@ -31,7 +31,7 @@ from magnetar.policy.settings import Settings
 from magnetar.policy.table import KEYS
 from magnetar.runtime.descriptors import as_many_as_allowed
 from magnetar.runtime.files import Files, Lock
-from magnetar.runtime.memory import give_back, settle
+from magnetar.runtime.memory import give_back, machine_bytes, settle
 from magnetar.runtime.system_runtime import Marked, RealRuntime
 
 log = logs.get("standalone")
@@ -130,7 +130,8 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
     except BaseException:
         lock.release()
         raise
-    node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=settings)
+    memory = await runtime.offload(machine_bytes, "journal")
+    node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=settings, machine_bytes=memory)
     metadata.on_failure.append(node.fail)
     ledgers.journal.on_failure.append(node.fail)
     return node, lock

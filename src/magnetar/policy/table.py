@@ -333,8 +333,9 @@ _CONSUMING = [
     _key(
         "maxSubscriptionsPerTopic",
         COUNT,
-        0,
-        "Maximum number of subscriptions of a topic; 0 means no limit.",
+        1_000,
+        "Maximum number of subscriptions of a topic; 0 (Pulsar's default) means no limit. "
+        "Each stored message is offered to all of them.",
         namespace="max_subscriptions_per_topic",
         topic="maxSubscriptionsPerTopic",
     ),

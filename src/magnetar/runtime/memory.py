@@ -1,4 +1,4 @@
-"""Returns memory to the system, and exempts long-lived objects from garbage collection.
+"""Returns memory to the system, says how much there is, and exempts long-lived objects from garbage collection.
 
 Thousands of topics that are unloaded together leave cyclic garbage in the middle of the C library's heap. The library
 keeps this memory, so the process would stay large. This module collects the garbage and asks the library to return free
@@ -21,6 +21,27 @@ def give_back() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(trim(0))
+
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+
+
+def machine_bytes(limits: tuple[str, ...] = _LIMITS) -> int | None:
+    """The memory of the machine, or of the container if that is less; None: the system does not say. Blocks."""
+    import os
+    from pathlib import Path
+
+    found = []
+    try:
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        pass
+    for path in limits:
+        try:
+            found.append(int(Path(path).read_text()))
+        except (OSError, ValueError):  # the file is missing, or contains `max`
+            continue
+    return min((size for size in found if size > 0), default=None)
 
 
 def settle() -> None:

@@ -46,7 +46,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """Work that is added meanwhile waits for the next turn, also if this one has room."""
+        """Work that is added during this call waits for the next turn, also if this one has room."""
         self._armed = False
         self.left = self._cost_max
         new, waiting = len(self._new), len(self._waiting)

@@ -66,7 +66,8 @@ class NonPersistentTopic:
         self.dropped = 0
         self.idle_since = runtime.monotonic()
         self._orders = 0
-        self._undelivered: deque[tuple[Run, Iterator[LooseSubscription]]] = deque()  # and who is still to get it
+        # Each with the subscriptions that still get it, and its sender.
+        self._undelivered: deque[tuple[Run, Iterator[LooseSubscription], ClientChannel]] = deque()
         self._undelivered_bytes = 0
 
     @property
@@ -79,8 +80,8 @@ class NonPersistentTopic:
         return not len(self.producers) and not any(item.consumers for item in self.subscriptions.values())
 
     def publish(self, producer: Producer, sends: SendRun) -> None:
-        producer.outlet.released(len(sends.body))
         if producer.closed:
+            producer.outlet.released(len(sends.body))
             return
         first = self.entries_in
         run = Run(sends.body, sends.offsets, sends.counts, sends.messages, 0, first)
@@ -94,16 +95,17 @@ class NonPersistentTopic:
         self.messages_in += run.messages
         self.bytes_in += len(sends.body)
         self.entries_in += len(run)
-        self._deliver(run)
+        self._deliver(run, producer.outlet)
 
-    def _deliver(self, run: Run) -> None:
-        """To every subscription, in order. Many take several turns of the loop; messages that come meanwhile wait,
+    def _deliver(self, run: Run, sender: ClientChannel) -> None:
+        """To every subscription, in order. Many take several turns of the loop; later messages wait,
         and are dropped beyond a bound, since nothing here is stored."""
         subscriptions = list(self.subscriptions.values())
         if self._undelivered_bytes + run.size > NON_PERSISTENT_WAITING_BYTES_MAX:
             self.dropped += run.messages * len(subscriptions)
+            sender.released(run.size)
             return
-        self._undelivered.append((run, iter(subscriptions)))
+        self._undelivered.append((run, iter(subscriptions), sender))
         self._undelivered_bytes += run.size
         if len(self._undelivered) == 1:
             self._deliver_some()
@@ -111,7 +113,7 @@ class NonPersistentTopic:
     def _deliver_some(self) -> None:
         turns = self.runtime.turns
         while self._undelivered:
-            run, subscriptions = self._undelivered[0]
+            run, subscriptions, sender = self._undelivered[0]
             for subscription in subscriptions:
                 self.dropped += subscription.deliver(run)
                 turns.left -= len(run) * SHARED_PUSH_COST
@@ -120,6 +122,7 @@ class NonPersistentTopic:
                     return
             self._undelivered.popleft()
             self._undelivered_bytes -= run.size
+            sender.released(run.size)
 
     async def subscribe(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
         if self.closed:
@@ -205,7 +208,9 @@ class NonPersistentTopic:
                 consumer.outlet.write(commands.close_consumer(consumer.id, url=url, url_tls=url_tls))
             subscription.detach(list(subscription.consumers))
         self.subscriptions.clear()
-        self._undelivered.clear()
+        while self._undelivered:
+            run, _, sender = self._undelivered.popleft()
+            sender.released(run.size)
         self._undelivered_bytes = 0
 
 

@@ -40,6 +40,7 @@ class Wire(asyncio.Transport):
         self.aborted = False
         self.polite = False  # answers every PING
         self.raw = 0  # bytes written
+        self.unread = 0  # bytes that the peer has not read, where a test says so
         self._connection = connection
         self._address = address
         self._unread: list[bytes] = []
@@ -49,6 +50,9 @@ class Wire(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def write(self, data: Any) -> None:
         assert not self.closing, "written after the end"

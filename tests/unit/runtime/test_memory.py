@@ -1,10 +1,11 @@
-"""Returning freed memory: a second request finds nothing, and a library without the call is no error."""
+"""Returning freed memory, and how much there is."""
 
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
-from magnetar.runtime.memory import give_back, settle
+from magnetar.runtime.memory import give_back, machine_bytes, settle
 
 
 def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
@@ -28,3 +29,14 @@ def test_what_was_there_is_not_looked_at_again_and_what_comes_later_is() -> None
     finally:
         gc.unfreeze()
         gc.set_threshold(*often)
+
+
+def test_memory_of_the_machine_is_that_of_its_container(tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    whole = machine_bytes(())
+    assert whole is not None
+    assert whole > 64 * 1024 * 1024
+    limit.write_text("max\n")
+    assert machine_bytes((str(limit), str(tmp_path / "missing"))) == whole
+    limit.write_text("1048576\n")
+    assert machine_bytes((str(limit),)) == 1_048_576

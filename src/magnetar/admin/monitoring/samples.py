@@ -149,6 +149,11 @@ def _broker(node: Node, totals: _Totals) -> Iterator[Sample]:
     yield "magnetar_topics_unloaded_with_backlog", (), len(node.topics.unloaded)
     yield "magnetar_topics_unloaded_dropped_total", (), node.topics.unloaded.dropped
     yield "magnetar_publish_pending_bytes", (), node.pending_bytes
+    yield "magnetar_requests_in_progress", (), node.requests
+    yield "magnetar_client_properties_bytes", (), node.kept.bytes
+    yield "magnetar_client_objects_bytes", (), node.kept.objects_bytes
+    yield "magnetar_partial_frames_bytes", (), node.partial_frames.bytes
+    yield "magnetar_unread_bytes", (), node.unread.bytes
     yield "magnetar_stages_begun_total", (), node.sinks.begun
     yield "magnetar_stage_batches_committed_total", (), node.sinks.commits
     yield "magnetar_stage_messages_published_total", (), node.sinks.leader.rows

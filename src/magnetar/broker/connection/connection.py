@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, cast
 from magnetar.base.errors import BadFrame, MagnetarError
 from magnetar.base.limits import (
     ALIVE_WAIT_S,
+    CLIENT_OBJECT_BYTES,
     COMMAND_BYTES_MAX,
     COMMAND_COST,
     COMMAND_PIECE_COST,
     CONNECTION_CLOSED_IDS_MAX,
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
+    CONNECTION_REQUESTS_MIN,
     CONNECTION_TURN_COMMANDS_MAX,
     CONNECTION_WRITE_BYTES_HIGH,
     FRAME_JOIN_BYTES_MAX,
@@ -34,13 +36,15 @@ from magnetar.base.limits import (
     LISTING_COMMAND_BYTES_MAX,
     QUICK_COMMAND_COST,
     SEND_COST,
+    WATCH_OBJECT_BYTES,
 )
 from magnetar.broker.connection.creation_rate import CreationRate
 from magnetar.broker.connection.producer_names import ProducerNames
-from magnetar.broker.connection.property_limits import Kept
+from magnetar.broker.connection.property_limits import Charged, Kept
 from magnetar.broker.connection.recent_ids import RecentIds
 from magnetar.broker.connection.refused_requests import RefusedRequests
 from magnetar.broker.connection.round_trips import RoundTrips
+from magnetar.broker.connection.unread import write_bytes_high
 from magnetar.broker.handlers import COMMANDS, LISTING, large_commands, scalable, topic_list
 from magnetar.broker.handlers.consume import REDELIVER, take_ack, take_flow, take_redeliver
 from magnetar.broker.handlers.list_answers import ListAnswers
@@ -83,13 +87,14 @@ class Connection(asyncio.Protocol):
         self.connected = False  # CONNECT was answered
         self.congested = False
         self.closed = False
-        self.producers: dict[int, Producer] = {}
-        self.consumers: dict[int, Consumer] = {}
+        self.producers: dict[int, Producer] = Charged(node.kept, CLIENT_OBJECT_BYTES)
+        self.consumers: dict[int, Consumer] = Charged(node.kept, CLIENT_OBJECT_BYTES)
         self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, as for the existing producers
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
-        self.watchers: dict[int, Any] = {}
-        self.layouts: dict[int, Session] = {}  # watches of scalable topics, by their numbers
-        self.memberships: dict[int, NamespaceWatch] = {}  # watches of namespaces, by their numbers
+        self.watchers: dict[int, Any] = Charged(node.kept, WATCH_OBJECT_BYTES)
+        # Watches of scalable topics and of namespaces, by their numbers.
+        self.layouts: dict[int, Session] = Charged(node.kept, WATCH_OBJECT_BYTES)
+        self.memberships: dict[int, NamespaceWatch] = Charged(node.kept, WATCH_OBJECT_BYTES)
         self.shares: dict[int, StreamConsumerRegistration] = {}  # stream consumers, by their ids
         self.kept = Kept(node.kept)
         self.list_answers = ListAnswers(self)
@@ -121,7 +126,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=CONNECTION_WRITE_BYTES_HIGH)
+        self._transport.set_write_buffer_limits(high=write_bytes_high(len(self.node.connections)))
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else str(name)
         self.address = self.peer.rsplit(":", 1)[0]
@@ -147,10 +152,13 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.congested = True
+        if self._transport is not None:
+            self.node.unread.add(self, self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self.congested = False
         self._unread = 0
+        self.node.unread.remove(self)
         self.resume_if_light()
         subscriptions = (consumer.subscription for consumer in self.consumers.values())
         # Each once: every consumer of a subscription would pump for all of them.
@@ -201,6 +209,9 @@ class Connection(asyncio.Protocol):
             self._unread += len(data)
             if self._unread > CONNECTION_WRITE_BYTES_HIGH:
                 self._pause()
+            self.node.unread.add(self, len(data))
+            if self.closed:
+                return
         self._transport.write(data)
 
     def released(self, size: int) -> None:
@@ -246,13 +257,17 @@ class Connection(asyncio.Protocol):
         self._requests += 1
         if size:
             self.held(size)
-        if self._requests >= CONNECTION_REQUESTS_MAX:
+        if self._requests >= self._requests_max():
             self._pause()
 
     def request_ended(self) -> None:
         self._requests -= 1
         if self._reading_paused:
             self._resume_if_light()
+
+    def _requests_max(self) -> int:
+        node = self.node
+        return CONNECTION_REQUESTS_MAX if node.requests < node.requests_max else CONNECTION_REQUESTS_MIN
 
     def remember_closed(self, producer_id: int) -> None:
         self.closed_producers.add(producer_id)
@@ -262,7 +277,10 @@ class Connection(asyncio.Protocol):
         self.producers.clear()
         self.consumers.clear()
         self.watchers.clear()
+        self.layouts.clear()
+        self.memberships.clear()
         self.kept.clear()
+        self.node.unread.remove(self)
         self.refused.close()
         self.node.partial_frames.remove(self)
         self.node.strangers.leave(self)
@@ -497,7 +515,7 @@ class Connection(asyncio.Protocol):
         if (
             self._pending_bytes <= CONNECTION_PENDING_BYTES_MAX // 2
             and self.node.pending_bytes <= self.node.pending_bytes_max
-            and self._requests < CONNECTION_REQUESTS_MAX
+            and self._requests < self._requests_max()
             and self._unread <= CONNECTION_WRITE_BYTES_HIGH
             and not self.refused.pausing
         ):

@@ -7,16 +7,20 @@ find a part of it. This module decides only; handlers ask it and report addition
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from magnetar.base.errors import LimitExceeded
 from magnetar.base.limits import (
+    CLIENT_OBJECT_BYTES,
     CONNECTION_KEPT_BYTES_MAX,
     GIVEN_PROPERTIES_BYTES_MAX,
     GIVEN_PROPERTIES_MAX,
     KEPT_BYTES_MAX,
+    OBJECTS_BYTES_MAX,
 )
 from magnetar.wire.proto import pb
+
+T = TypeVar("T")
 
 
 class ClientRequest(Protocol):
@@ -36,11 +40,49 @@ class Properties(Protocol):
 
 
 class Account:
-    """The stored bytes of all connections of a broker."""
+    """The stored bytes of all connections of a broker: names and properties, and the objects that have them."""
 
-    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX, objects_bytes_max: int = OBJECTS_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
+        self.objects_bytes_max = objects_bytes_max
+        self.objects_bytes = 0
+
+    def check_objects(self, size: int) -> None:
+        """Raises `LimitExceeded` if one more object of this size exceeds the bound."""
+        if self.objects_bytes + size > self.objects_bytes_max:
+            raise LimitExceeded(
+                f"all clients of this broker have too many producers, consumers and watches: their objects must not "
+                f"exceed {self.objects_bytes_max} bytes; close some",
+                bytes=self.objects_bytes,
+            )
+
+
+class Charged(dict[int, T]):
+    """Objects of one connection by their ids. Each is charged to the account while it is here."""
+
+    def __init__(self, account: Account, size: int) -> None:
+        super().__init__()
+        self._account = account
+        self._size = size
+
+    def __setitem__(self, id: int, made: T) -> None:
+        if id not in self:
+            self._account.objects_bytes += self._size
+        super().__setitem__(id, made)
+
+    def __delitem__(self, id: int) -> None:
+        super().__delitem__(id)
+        self._account.objects_bytes -= self._size
+
+    def pop(self, id: int, default: Any = None) -> Any:
+        if id in self:
+            self._account.objects_bytes -= self._size
+        return super().pop(id, default)
+
+    def clear(self) -> None:
+        self._account.objects_bytes -= self._size * len(self)
+        super().clear()
 
 
 class Kept:
@@ -67,6 +109,7 @@ class Kept:
                 "bytes: close some, or give them fewer properties",
                 bytes=self._account.bytes,
             )
+        self._account.check_objects(CLIENT_OBJECT_BYTES)
         return size
 
     def add(self, what: str, id: int, size: int) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import LimitExceeded, TopicNotFound
 from magnetar.base.hashes import topics_hash
-from magnetar.base.limits import CONNECTION_WATCHES_MAX, MEMBERS_GATHER_S
+from magnetar.base.limits import CONNECTION_WATCHES_MAX, MEMBERS_GATHER_S, WATCH_OBJECT_BYTES
 from magnetar.base.names import NamespaceName, namespace_name
 from magnetar.broker.handlers.requests import start
 from magnetar.broker.handlers.scalable import check_enabled
@@ -85,6 +85,11 @@ def watch(connection: Connection, command: pb.BaseCommand) -> None:
     if len(connection.memberships) >= CONNECTION_WATCHES_MAX:
         text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} namespaces: open another connection"
         connection.write(namespace_watch.failed(request.watch_id, LimitExceeded.wire, text))
+        return
+    try:
+        connection.node.kept.check_objects(WATCH_OBJECT_BYTES)
+    except LimitExceeded as error:
+        connection.write(namespace_watch.failed(request.watch_id, error.wire_code, error.what))
         return
     members_watch = connection.memberships[request.watch_id] = NamespaceWatch(connection, request)
     start(

@@ -32,13 +32,17 @@ def start(
         work.close()
         return None
     size = connection.command_bytes
+    node = connection.node
+    node.requests += 1
     connection.request_started(size)
-    task = connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+    task = node.runtime.spawn(connection.owner, _run(connection, work, fail))
 
     def ended(_: asyncio.Task[None]) -> None:
         work.close()  # closes the coroutine if the task is cancelled before its first step
+        node.requests -= 1
         if size:
             connection.released(size)
+        connection.resume_if_light()
 
     task.add_done_callback(ended)
     return task

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, Refused, TopicNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CONNECTION_WATCHES_MAX
+from magnetar.base.limits import CONNECTION_WATCHES_MAX, WATCH_OBJECT_BYTES
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.handlers.requests import error_reply, start, success
 from magnetar.cluster.topics import Charge, free
@@ -62,6 +62,11 @@ def lookup(connection: Connection, command: pb.BaseCommand) -> None:
     if len(connection.layouts) >= CONNECTION_WATCHES_MAX:
         text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} layouts: open another connection"
         connection.write(layouts.update_failed(request.session_id, LimitExceeded.wire, text))
+        return
+    try:
+        connection.node.kept.check_objects(WATCH_OBJECT_BYTES)
+    except LimitExceeded as error:
+        connection.write(layouts.update_failed(request.session_id, error.wire_code, error.what))
         return
     session = Session(
         connection, request.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)

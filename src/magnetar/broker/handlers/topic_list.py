@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import LimitExceeded, Misuse, Refused
 from magnetar.base.hashes import topics_hash
-from magnetar.base.limits import CONNECTION_TOPIC_LISTS_MAX
+from magnetar.base.limits import CONNECTION_TOPIC_LISTS_MAX, WATCH_OBJECT_BYTES
 from magnetar.base.names import NamespaceName, namespace_name
 from magnetar.broker.handlers.requests import error_reply, start, success
 from magnetar.broker.handlers.topic_list_watch import TopicListWatcher, matching_in_turns
@@ -80,6 +80,7 @@ async def _watch(connection: Connection, request: pb.CommandWatchTopicList) -> b
         raise LimitExceeded(
             f"a connection must not watch more than {CONNECTION_TOPIC_LISTS_MAX} topic lists: open another connection"
         )
+    node.kept.check_objects(WATCH_OBJECT_BYTES)
     watcher = connection.watchers[request.watcher_id] = TopicListWatcher(request.watcher_id, connection)
     try:
         topics = await node.topics.lists.open(namespace, request.topics_pattern, pattern)

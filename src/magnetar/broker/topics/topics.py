@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, Throttled, TopicNotFound
-from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
+from magnetar.base.limits import LOADED_TOPICS_MAX, OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
 from magnetar.broker.handlers.topic_list_watch import TopicLists
 from magnetar.broker.metrics.topic_samples import TopicSample, sample
@@ -46,6 +46,7 @@ class Topics:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.loaded: dict[str, AnyTopic] = {}
+        self.loaded_max = LOADED_TOPICS_MAX
         self._loading: dict[str, asyncio.Task[AnyTopic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._places: dict[str, Place] = {}  # in a cluster: of all that is loaded or being loaded
@@ -76,11 +77,20 @@ class Topics:
             loading = self._loading.get(key)
             ours = loading is None
             if loading is None:
+                self._check_room()
                 loading = self._loading[key] = self._work(self._load(name, create=create, charge=charge))
             await asyncio.wait([loading])
             if ours or loading.cancelled() or not isinstance(loading.exception(), TopicNotFound | Throttled):
                 return _result(loading)
             # Another one's load did not find it, and maybe was not allowed to create it, or not now: ask for ourselves.
+
+    def _check_room(self) -> None:
+        if len(self.loaded) + len(self._loading) >= self.loaded_max:
+            log.once("loaded_topics_at_maximum", topics_max=self.loaded_max, do="close unused clients, or add memory")
+            # TooManyRequests is final for some stock clients.
+            raise Throttled(
+                f"this broker has its maximum of {self.loaded_max} topics in memory: try later", wire_code=6
+            )
 
     def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Loading and closing are tasks of the node: they continue if the first caller gives up, and other callers

@@ -125,6 +125,14 @@ def encode(record: Record) -> bytes:
     return data
 
 
+def text_bytes(data: bytes) -> int:
+    """How long a stored record is as text, without decompressing it."""
+    if not data.startswith(COMPRESSED):
+        return len(data)
+    size = zstandard.frame_content_size(data[len(COMPRESSED) :])
+    return size if 0 <= size <= RECORD_OPEN_BYTES_MAX else RECORD_OPEN_BYTES_MAX
+
+
 def decode(data: bytes, before: Record | None = None) -> Record:
     """`before`: an earlier state of the same record, whose unchanged parts are not read again."""
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from magnetar.base.errors import BadVersion, MagnetarError, NotFound, TopicNotFound
-from magnetar.base.limits import RECORDS_DECODED_MAX
+from magnetar.base.limits import RECORDS_DECODED_BYTES_MAX, RECORDS_DECODED_MAX
 from magnetar.base.names import TopicName, decode
 from magnetar.metadata import paths
 from magnetar.metadata.put_checked import put_checked
@@ -55,6 +55,7 @@ class RecordStore:
     def __init__(self, store: MetadataStore) -> None:
         self.store = store
         self._decoded: dict[str, tuple[bytes, Record]] = {}  # by path, the one used last comes last
+        self._decoded_bytes = 0  # of their text
 
     # The record of a topic
 
@@ -164,10 +165,17 @@ class RecordStore:
         return kept[1]
 
     def _keep(self, path: str, value: bytes, record: Record) -> None:
-        self._decoded.pop(path, None)
-        if len(self._decoded) >= RECORDS_DECODED_MAX:
-            del self._decoded[next(iter(self._decoded))]
+        before = self._decoded.pop(path, None)
+        if before is not None:
+            self._decoded_bytes -= codec.text_bytes(before[0])
+        size = codec.text_bytes(value)
+        while self._decoded and (
+            len(self._decoded) >= RECORDS_DECODED_MAX or self._decoded_bytes + size > RECORDS_DECODED_BYTES_MAX
+        ):
+            oldest = self._decoded.pop(next(iter(self._decoded)))
+            self._decoded_bytes -= codec.text_bytes(oldest[0])
         self._decoded[path] = value, record
+        self._decoded_bytes += size
 
     async def _fresh(self, path: str) -> Node | None:
         return await self.store.fresh(path)

@@ -39,7 +39,7 @@ class SharedDispatcher:
         self.cursor = subscription.cursor
         self.consumers: list[Consumer] = []
         self.replay = RedeliveryQueue()
-        self._given_back: deque[Iterator[Position]] = deque()  # many at once: they join `replay` in pieces
+        self._given_back: deque[Iterator[Position]] = deque()  # many of them together: they join `replay` in pieces
         self.delay = DelayQueue(self.topic, self._ripe)
         self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
