@@ -47,7 +47,7 @@ def test_recovery_by_another_process_fences_the_writer(on: On) -> None:
     on(body)
 
 
-def test_recovery_under_appends_keeps_all_that_was_acknowledged_and_no_gap(on: On) -> None:
+def test_recovery_under_appends_keeps_everything_acknowledged(on: On) -> None:
     async def body(store: LedgerStore, other: LedgerStore) -> None:
         for turns in range(8):
             writer = await store.create({})
