@@ -35,8 +35,8 @@ def fault(kind: Descriptor, data: bytes) -> ParseError | None:
     """The first error; None: this module finds none."""
     try:
         _message(kind, data, "", 0)
-    except _Found as found:
-        return found.fault
+    except _Found as error:
+        return error.fault
     return None
 
 

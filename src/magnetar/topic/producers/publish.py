@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
 
 PERSISTENCE_ERROR = 2
-Known = int | list[tuple[int | None, int]]  # the highest id, -1: nothing; or by key hash, None: a batch of several keys
+DedupMark = (
+    int | list[tuple[int | None, int]]
+)  # the highest id, -1: nothing; or by key hash, None: a batch of several keys
 
 
 class Publication:
     """One run in flight: remembers whom to answer, and what else must go out behind that answer."""
 
-    __slots__ = ("after", "began", "highest_ids", "known", "producer", "sequence_ids", "topic")
+    __slots__ = ("after", "began", "highest_ids", "mark", "producer", "sequence_ids", "topic")
 
     def __init__(
-        self, topic: Topic, producer: Producer, sequence_ids: list[int], highest_ids: list[int], known: Known
+        self, topic: Topic, producer: Producer, sequence_ids: list[int], highest_ids: list[int], mark: DedupMark
     ) -> None:
         self.topic = topic
         self.producer = producer
         self.sequence_ids = sequence_ids
         self.highest_ids = highest_ids
-        self.known = known  # what deduplication will remember of it
+        self.mark = mark  # what deduplication will remember of it
         self.after: list[bytes] | None = None
         self.began = topic.runtime.monotonic()
 
@@ -50,7 +52,7 @@ class Publication:
         outlet.released(size)
         if error is None:
             if topic.dedup is not None:
-                remember(topic.dedup.persisted, producer.base, self.known)
+                remember(topic.dedup.persisted, producer.base, self.mark)
             # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
             if not producer.closed:
                 highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
@@ -106,18 +108,18 @@ def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
         producer.base, sends.sequence_ids, sends.highest_ids, last_chunks, key_hashes=hashes, spread=spread
     )
     if verdicts is None:
-        known = _known(sends.highest_ids, last_chunks, hashes)
-        _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, known)
+        mark = _mark(sends.highest_ids, last_chunks, hashes)
+        _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, mark)
         return
     _publish_parts(topic, producer, sends, run, verdicts, last_chunks, hashes)
 
 
-def remember(note: Callable[..., None], producer: str, known: Known) -> None:
+def remember(note: Callable[..., None], producer: str, mark: DedupMark) -> None:
     """Records a run in the deduplication: one mark, or one for each entry if hash ranges have their own marks."""
-    if isinstance(known, int):
-        note(producer, known)
+    if isinstance(mark, int):
+        note(producer, mark)
         return
-    for key_hash, highest in known:
+    for key_hash, highest in mark:
         note(producer, highest, key_hash=key_hash)
 
 
@@ -144,7 +146,7 @@ def _spread_hash(run: Run, index: int, sequence: int, spread: Spread) -> int | N
     return spread.hash_of(sequence)
 
 
-def _known(highest_ids: list[int], last_chunks: list[bool] | None, hashes: list[int | None] | None) -> Known:
+def _mark(highest_ids: list[int], last_chunks: list[bool] | None, hashes: list[int | None] | None) -> DedupMark:
     if hashes is None:
         return recorded(highest_ids, last_chunks)
     lasts = last_chunks or [True] * len(hashes)
@@ -183,8 +185,8 @@ def _publish_parts(
         if verdicts[start] is Verdict.NEW:
             highest_ids = sends.highest_ids[start:stop]
             lasts = None if last_chunks is None else last_chunks[start:stop]
-            known = _known(highest_ids, lasts, None if hashes is None else hashes[start:stop])
-            _append(topic, producer, run.slice(start, stop), sequence_ids, highest_ids, known)
+            mark = _mark(highest_ids, lasts, None if hashes is None else hashes[start:stop])
+            _append(topic, producer, run.slice(start, stop), sequence_ids, highest_ids, mark)
         else:
             producer.outlet.released(run.offsets[stop] - run.offsets[start])
             topic.runtime.mark(f"dedup.{verdicts[start].name.lower()}", topic=str(topic.name), producer=producer.name)
@@ -202,14 +204,14 @@ def _publish_parts(
 
 
 def _append(
-    topic: Topic, producer: Producer, run: Run, sequence_ids: list[int], highest_ids: list[int], known: Known
+    topic: Topic, producer: Producer, run: Run, sequence_ids: list[int], highest_ids: list[int], mark: DedupMark
 ) -> None:
-    publication = Publication(topic, producer, sequence_ids, highest_ids, known)
+    publication = Publication(topic, producer, sequence_ids, highest_ids, mark)
     producer.in_flight += 1
     producer.last = publication
     topic.in_flight += 1
     if topic.dedup is not None:
-        remember(topic.dedup.pushed, producer.base, known)
+        remember(topic.dedup.pushed, producer.base, mark)
     topic.managed.append(run, publication.done)
 
 

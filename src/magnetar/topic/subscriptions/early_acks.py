@@ -64,11 +64,11 @@ class EarlyAcks:
 
     def add_until(self, position: Position, words: list[int] | None) -> None:
         if self._until is not None:
-            before, known = self._until
-            if position < before or (position == before and known is None):
+            before, words_before = self._until
+            if position < before or (position == before and words_before is None):
                 return
-            if position == before and known is not None and words is not None:
-                words = _common(known, words)
+            if position == before and words_before is not None and words is not None:
+                words = _common(words_before, words)
         self._until = position, words
         if self._each:
             self._each = {one: words for one, words in self._each.items() if one >= position}

@@ -150,14 +150,18 @@ async def subscriptions(node: Node, request: Request) -> Response:
 
 
 async def _subscriptions(node: Node, name: TopicName, record: Record) -> dict[str, ScalableSubscriptionStats]:
-    live = [one for one in await node.scalable.subscriptions(name) if one.standing is SubscriptionState.LIVE]
+    live = [
+        subscribed
+        for subscribed in await node.scalable.subscriptions(name)
+        if subscribed.standing is SubscriptionState.LIVE
+    ]
     seen = await attendance(node, name, record, live)
     stats: dict[str, ScalableSubscriptionStats] = {}
-    for one in live:
-        lag = seen[one.name].lag if one.name in seen else await _held(node, name, record, one)
-        stats[one.name] = _subscription(
-            one,
-            seen.get(one.name) if one.type is Type.QUEUE else None,
+    for subscribed in live:
+        lag = seen[subscribed.name].lag if subscribed.name in seen else await _held(node, name, record, subscribed)
+        stats[subscribed.name] = _subscription(
+            subscribed,
+            seen.get(subscribed.name) if subscribed.type is Type.QUEUE else None,
             None if lag is None else lag.at(node.runtime.wall()),
         )
     return stats

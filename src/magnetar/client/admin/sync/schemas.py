@@ -17,8 +17,8 @@ class Schemas:
         return self._exchange.read(f"{paths.schema(topic)}/schema{tail}", SchemaInfo)
 
     def versions(self, topic: str) -> list[SchemaInfo]:
-        found = self._exchange.read(f"{paths.schema(topic)}/schemas", AllSchemas)
-        return found.getSchemaResponses
+        document = self._exchange.read(f"{paths.schema(topic)}/schemas", AllSchemas)
+        return document.getSchemaResponses
 
     def add(self, topic: str, schema: PostSchema) -> int:
         """Add a schema; returns its version."""
