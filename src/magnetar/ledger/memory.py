@@ -93,9 +93,9 @@ class MemoryLedgerStore:
 
     async def list(self, custom: dict[str, str]) -> list[int]:
         await self._turn()
-        wanted = custom.items()
+        pairs = custom.items()
         with self._shared.lock:
-            return sorted(number for number, each in self._shared.ledgers.items() if wanted <= each.custom.items())
+            return sorted(number for number, each in self._shared.ledgers.items() if pairs <= each.custom.items())
 
     async def close(self) -> None:
         for writer in self._writers:

@@ -57,9 +57,9 @@ class SharedDispatcher:
         gone = set(consumers)
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
         self._chooser.remove(gone)
-        given = [position for consumer in consumers for position in consumer.pending.clear()]
+        positions = [position for consumer in consumers for position in consumer.pending.clear()]
         if self.consumers:
-            self._give_back(given)
+            self._give_back(positions)
         else:
             self.rewind()  # no consumer is left: forget, and read again from the cursor when one attaches
         self.pump()

@@ -41,11 +41,11 @@ class QueueTopic:
         if config.retry:  # all deferred messages are for this subscription, from the first message
             again = str(topic_name(retry_topic(config, topic)))
             topics.append((again, replace(config, initial_position=InitialPosition.EARLIEST), True))
-        for name, wanted, makes in topics:
+        for name, topic_config, makes in topics:
             segments = QueueSegments(
                 context,
                 name,
-                wanted,
+                topic_config,
                 ended=ended,
                 open_elsewhere=open_elsewhere,
                 create=makes,

@@ -44,7 +44,7 @@ class Registration:
         self,
         lookup: Lookup,
         topic: str,
-        asked: ConsumerConfig,
+        config: ConsumerConfig,
         *,
         assigned: Callable[[Assigned], None],
         ended: Callable[[MagnetarError], None],
@@ -55,9 +55,9 @@ class Registration:
         self.controller: Route | None = None
         self._lookup = lookup
         self._topic = topic
-        self._subscription = asked.subscription
-        self._name = asked.name
-        self._position = asked.initial_position
+        self._subscription = config.subscription
+        self._name = config.name
+        self._position = config.initial_position
         self._assigned = assigned
         self._on_ended = ended
         self._listening: Connection | None = None
