@@ -23,9 +23,9 @@ def show(*, common: Common = COMMON) -> None:
         admin = session.admin.brokers
         settings = admin.settings()
         try:
-            found = admin.connections()
+            connections = admin.connections()
         except NotFound:
-            found = []  # Apache Pulsar does not report its connections
+            connections = []  # Apache Pulsar does not report its connections
         health = "ok"
         try:
             admin.healthy()
@@ -34,9 +34,9 @@ def show(*, common: Common = COMMON) -> None:
         version, brokers, leader = admin.version(), admin.names(), admin.leader()
         authentication = settings.get("authenticationEnabled") == "true"
         counts = {
-            "connections": len(found),
-            "producers": sum(one.producers for one in found),
-            "consumers": sum(one.consumers for one in found),
+            "connections": len(connections),
+            "producers": sum(one.producers for one in connections),
+            "consumers": sum(one.consumers for one in connections),
         }
         about = {"version": version, "cluster": settings.get("clusterName"), "health": health}
         document = {**about, "brokers": brokers, "leader": leader, **counts, "authentication": authentication}
@@ -75,20 +75,20 @@ def config(
         admin = session.admin.brokers
         dynamic, overrides = set(admin.dynamic_settings()), admin.changed_settings()
         values = admin.settings()
-        found = {
+        settings = {
             key: value
             for key, value in sorted(values.items())
             if name.lower() in key.lower() and (not changed or key in overrides)
         }
-        if not found and name:
+        if not settings and name:
             missing = NotFound(f"no setting contains {name!r} in its name")
             near = alike(name, values)
             raise ErrorWithHint(missing, near=near, run=f"magnetar broker config {near[0] if near else ''}".strip())
         rows: list[tuple[Cell, ...]] = [
-            (key, value or None, key in dynamic, key in overrides or None) for key, value in found.items()
+            (key, value or None, key in dynamic, key in overrides or None) for key, value in settings.items()
         ]
         session.show(
-            found, TableData(("SETTING", "VALUE", "DYNAMIC", "CHANGED"), rows, optional=frozenset(("CHANGED",)))
+            settings, TableData(("SETTING", "VALUE", "DYNAMIC", "CHANGED"), rows, optional=frozenset(("CHANGED",)))
         )
 
 
@@ -101,7 +101,7 @@ def connections(*, common: Common = COMMON) -> None:
     $ magnetar broker connections --watch
     """
     with common.session() as session:
-        found = session.admin.brokers.connections()
+        connections = session.admin.brokers.connections()
         rows: list[tuple[Cell, ...]] = [
             (
                 one.address,
@@ -112,7 +112,7 @@ def connections(*, common: Common = COMMON) -> None:
                 one.watches,
                 "yes" if one.congested else None,
             )
-            for one in found
+            for one in connections
         ]
         columns = ("ADDRESS", "CLIENT", "CONNECTED", "PRODUCERS", "CONSUMERS", "WATCHES", "SLOW")
         session.show(session.document, TableData(columns, rows, optional=frozenset(("WATCHES", "SLOW"))))

@@ -46,7 +46,7 @@ def list_(*, common: Common = COMMON) -> None:
     $ magnetar context list
     $ magnetar context list -o json
     """
-    found = _load()
+    contexts = _load()
     used = _used()
     rows: list[tuple[Cell, ...]] = [
         (
@@ -56,9 +56,9 @@ def list_(*, common: Common = COMMON) -> None:
             public(one).get("admin_url"),
             token_of(one),
         )
-        for one in found.all.values()
+        for one in contexts.all.values()
     ]
-    document = [document_of(one, used) for one in found.all.values()]
+    document = [document_of(one, used) for one in contexts.all.values()]
     common.out.show(document, TableData(("CONTEXT", "USED", "URL", "ADMIN URL", "TOKEN"), rows))
 
 
@@ -75,9 +75,9 @@ def show(name: str | None = None, /, *, common: Common = COMMON) -> None:
     $ magnetar context show
     $ magnetar context show prod
     """
-    found = _load()
-    context = _get(found, name or _used_or_none(found))
-    where = f"{found.path}:{context.line}" if context.line else found.path
+    contexts = _load()
+    context = _get(contexts, name or _used_or_none(contexts))
+    where = f"{contexts.path}:{context.line}" if context.line else contexts.path
     facts: dict[str, Cell] = {"context": context.name, **public(context), "token": token_of(context), "file": where}
     common.out.show(
         document_of(context, _used()), KeyValues(facts, optional=frozenset(("token",))), names=[context.name]
@@ -96,10 +96,16 @@ def use(name: str, /, *, change: Change = CHANGE, common: Common = COMMON) -> No
     --------
     $ magnetar context use prod
     """
-    found = _load()
-    _get(found, name)
+    contexts = _load()
+    _get(contexts, name)
     plan = {"current": name}
-    _do(f"use {name}", plan, lambda text: context_document.using(text, found.path, name), common=common, change=change)
+    _do(
+        f"use {name}",
+        plan,
+        lambda text: context_document.using(text, contexts.path, name),
+        common=common,
+        change=change,
+    )
     chosen = CURRENT.get().settings["context"].won
     if chosen is not None and chosen.layer is not Source.CONTEXT and chosen.value != name:
         tell(f"{chosen.where} selects another context, {chosen.value or 'none'}, and takes precedence")
@@ -156,8 +162,8 @@ def edit(
     $ magnetar context edit prod --admin-url http://broker-2:8080
     $ magnetar context edit prod --unset token
     """
-    found = _load()
-    context = _get(found, name)
+    contexts = _load()
+    context = _get(contexts, name)
     fields: dict[str, str | float | None] = {**_given(token_file)}
     for one in unset or []:
         key = one.replace("-", "_")
@@ -174,7 +180,7 @@ def edit(
     _do(
         f"edit {name}",
         plan,
-        lambda text: context_document.edited(text, found.path, name, fields),
+        lambda text: context_document.edited(text, contexts.path, name, fields),
         common=common,
         change=change,
     )
@@ -192,19 +198,19 @@ def remove(name: str, /, *, change: Destruction = DESTRUCTION, common: Common = 
     --------
     $ magnetar context remove prod --yes
     """
-    found = _load()
-    context = _get(found, name)
+    contexts = _load()
+    context = _get(contexts, name)
     secret = " with its token" if "token" in context.fields else ""
     confirm(name, f"removes the context {name}{secret}", common=common, change=change)
     plan = {"context": name, "removed": True}
     _do(
         f"remove {name}",
         plan,
-        lambda text: context_document.removed(text, found.path, name),
+        lambda text: context_document.removed(text, contexts.path, name),
         common=common,
         change=change,
     )
-    if found.current == name and not change.dry_run:
+    if contexts.current == name and not change.dry_run:
         tell("it was the current context: now no context is current", run="magnetar context use NAME")
 
 
@@ -300,11 +306,11 @@ def _load() -> Contexts:
     return load(place(os.environ))
 
 
-def _get(found: Contexts, name: str) -> Context:
+def _get(contexts: Contexts, name: str) -> Context:
     try:
-        return found.get(name)
+        return contexts.get(name)
     except NotFound as error:
-        near = alike(name, found.all)
+        near = alike(name, contexts.all)
         run = f"the same command with {near[0]}" if near else f"magnetar context list, or magnetar context add {name}"
         raise ErrorWithHint(error, near=near, run=run) from None
 
@@ -314,10 +320,10 @@ def _used() -> str:
     return CURRENT.get().value("context")
 
 
-def _used_or_none(found: Contexts) -> str:
+def _used_or_none(contexts: Contexts) -> str:
     used = _used()
     if not used:
-        raise ErrorWithHint(NotFound("no context is in use", file=found.path), run="magnetar context use NAME")
+        raise ErrorWithHint(NotFound("no context is in use", file=contexts.path), run="magnetar context use NAME")
     return used
 
 
@@ -336,10 +342,10 @@ def _given(token_file: Path | None) -> dict[str, str | float]:
     return fields
 
 
-def _stored(setting: str, said: SettingValue) -> tuple[str, str | float]:
-    if said.held == "file":
-        return "token_file", os.path.abspath(os.path.expanduser(said.value))
-    return setting, revealed(said, os.environ)
+def _stored(setting: str, value: SettingValue) -> tuple[str, str | float]:
+    if value.held == "file":
+        return "token_file", os.path.abspath(os.path.expanduser(value.value))
+    return setting, revealed(value, os.environ)
 
 
 def _add(name: str, fields: Mapping[str, str | float], *, use: bool, change: Change, common: Common) -> None:

@@ -89,7 +89,7 @@ def history(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar segment history topic://public/default/clicks
     """
     with opened(common, topic) as (session, name):
-        found = session.admin.scalable.operations(name)
+        operations = session.admin.scalable.operations(name)
         rows: list[tuple[Cell, ...]] = [
             (
                 one.kind,
@@ -101,11 +101,13 @@ def history(topic: str, /, *, common: Common = COMMON) -> None:
                 one.trigger,
                 one.op,
             )
-            for one in found
+            for one in operations
         ]
         columns = ("KIND", "PARENTS", "CHILDREN", "PHASE", "AT", "WHY", "TRIGGER", "OPERATION")
         optional = frozenset(("WHY", "TRIGGER", "OPERATION"))
-        session.show(session.document, TableData(columns, rows, optional=optional), names=[one.op for one in found])
+        session.show(
+            session.document, TableData(columns, rows, optional=optional), names=[one.op for one in operations]
+        )
 
 
 def locate(topic: str, key: str, /, *, common: Common = COMMON) -> None:

@@ -33,14 +33,14 @@ def ask(url: str, token: str, *, kind: str, word: str, topic: str, environment: 
     glance = QuickGet(url, token=token, seconds=_patience(environment))
     path = os.path.join(folder(environment, "XDG_CACHE_HOME", ".cache"), "magnetar", "completion")
     memory = CompletionCache(path, glance, who=f"{url}\n{token}")
-    asked = questions(kind, word, topic)
-    found: list[Candidate] = []
-    for question, document in zip(asked, memory.answers(asked), strict=True):
+    queries = questions(kind, word, topic)
+    candidates: list[Candidate] = []
+    for question, document in zip(queries, memory.answers(queries), strict=True):
         more = further(question, word, len(document) if isinstance(document, list) else 0)
         if more is not None:
             question, document = more, memory.answers([more])[0]
-        found += offered(question, document, word)
-    return found
+        candidates += offered(question, document, word)
+    return candidates
 
 
 class CompletionCache:
@@ -49,20 +49,20 @@ class CompletionCache:
         self._glance = glance
         self._who = who
 
-    def answers(self, asked: list[RestQuery]) -> list[Any]:
+    def answers(self, queries: list[RestQuery]) -> list[Any]:
         """The answer to each question; None if the broker has not answered."""
-        names = [self._name(one.path) for one in asked]
-        known = [self._read(name) for name in names]
-        missing = [place for place, one in enumerate(known) if one is None]
+        names = [self._name(one.path) for one in queries]
+        bodies = [self._read(name) for name in names]
+        missing = [place for place, one in enumerate(bodies) if one is None]
         if missing and not self._is_silent():
-            fresh = self._glance.get([asked[place].path for place in missing])
+            fresh = self._glance.get([queries[place].path for place in missing])
             for place, body in zip(missing, fresh, strict=True):
-                known[place] = body
+                bodies[place] = body
                 if body is not None:
                     self._write(names[place], body)
             if not self._glance.was_answered:
                 self._write(self._name(""), b"null")
-        return [_decoded(body) for body in known]
+        return [_decoded(body) for body in bodies]
 
     def _name(self, path: str) -> str:
         return sha256(f"{self._who}\n{path}".encode()).hexdigest()[:40]

@@ -29,8 +29,8 @@ class RestQuery(NamedTuple):
 
 def questions(kind: str, word: str, topic: str = "") -> list[RestQuery]:
     """`topic` is the topic named earlier on the line, for kinds that belong to a topic."""
-    asked = _questions(kind, word, topic)
-    return [one for one in asked if not {".", ".."} & set(one.path.partition("?")[0].split("/"))]
+    queries = _questions(kind, word, topic)
+    return [one for one in queries if not {".", ".."} & set(one.path.partition("?")[0].split("/"))]
 
 
 def further(question: RestQuery, word: str, names: int) -> RestQuery | None:
@@ -43,11 +43,11 @@ def further(question: RestQuery, word: str, names: int) -> RestQuery | None:
 
 def offered(question: RestQuery, document: Any, word: str) -> list[Candidate]:
     """Names that begin with the typed text, in order, each once."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, text in _names(question, document):
         if name.startswith(word) and name.isprintable():
-            found.setdefault(name, text)
-    return sorted(found.items())
+            texts.setdefault(name, text)
+    return sorted(texts.items())
 
 
 def _questions(kind: str, word: str, topic: str) -> list[RestQuery]:

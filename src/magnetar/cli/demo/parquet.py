@@ -43,8 +43,8 @@ class ParquetOutput:
             return []
         columns = ["customer", "number", "gross", "order"]
         table = pa.concat_tables([parquet.read_table(path, columns=columns) for path in files])
-        found = zip(*(table.column(name).to_pylist() for name in ("order", *columns[:3])), strict=True)
-        return [(customer, number, paid) for _, customer, number, paid in sorted(found)]
+        rows = zip(*(table.column(name).to_pylist() for name in ("order", *columns[:3])), strict=True)
+        return [(customer, number, paid) for _, customer, number, paid in sorted(rows)]
 
     def _files(self) -> list[str]:
         log = self._folder / LOG
@@ -61,14 +61,14 @@ def committed(log: Mapping[str, str]) -> list[str]:
     newest = max(whole, key=_number, default=None)
     since = -1 if newest is None else _number(newest)
     later = sorted((name for name in log if not name.endswith(COMPACT) and _number(name) > since), key=_number)
-    found: list[str] = []
+    paths: list[str] = []
     for name in [*([newest] if newest is not None else []), *later]:
         version, *lines = log[name].splitlines()
         if version != "v1":
             raise Corrupt("unsupported version of Spark's file log", version=version[:20])
         entries = [msgspec.json.decode(line) for line in lines if line]
-        found += [unquote(urlparse(one["path"]).path) for one in entries if one["action"] == "add"]
-    return found
+        paths += [unquote(urlparse(one["path"]).path) for one in entries if one["action"] == "add"]
+    return paths
 
 
 def _batch(name: str) -> int | None:

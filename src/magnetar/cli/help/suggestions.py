@@ -88,13 +88,13 @@ def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
         tenant = namespace_name(namespace).tenant
         if "namespace" in error.what.lower() and tenant in admin.tenants.names():
             return alike(namespace, admin.namespaces.names(tenant))
-    found = alike(tenant, admin.tenants.names()) if tenant else []
-    return [f"{one}/{namespace_name(namespace).local_name}" for one in found] if namespace else found
+    tenants = alike(tenant, admin.tenants.names()) if tenant else []
+    return [f"{one}/{namespace_name(namespace).local_name}" for one in tenants] if namespace else tenants
 
 
 def _topics(admin: Admin, name: TopicName) -> list[str]:
     """Plain and scalable topics: a user who asks for orders may mean topic://public/default/orders."""
-    namespace, wanted = str(name.namespace), name.partitioned.local_name
+    namespace, local_name = str(name.namespace), name.partitioned.local_name
     domain = "persistent" if name.is_scalable else str(name.domain)
     plain = [topic_name(one) for one in islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)]
     by_part = {one.partitioned.local_name: one.partitioned_name for one in plain}
@@ -103,10 +103,10 @@ def _topics(admin: Admin, name: TopicName) -> list[str]:
     except MagnetarError:
         scalable = {}  # the broker does not support scalable topics
     other = by_part if name.is_scalable else scalable
-    found = [other[wanted]] if wanted in other else []
+    suggestions = [other[local_name]] if local_name in other else []
     for names in (scalable, by_part) if name.is_scalable else (by_part, scalable):
-        found += [names[one] for one in alike(wanted, names)]
-    return _shortened(found[:SUGGESTIONS_MAX])
+        suggestions += [names[one] for one in alike(local_name, names)]
+    return _shortened(suggestions[:SUGGESTIONS_MAX])
 
 
 def is_hold(error: MagnetarError) -> bool:
@@ -115,8 +115,8 @@ def is_hold(error: MagnetarError) -> bool:
 
 def alike(wanted: str, names: Iterable[str]) -> list[str]:
     candidates = [name for name in names if name != wanted]
-    found = get_close_matches(wanted, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
-    return found or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
+    matches = get_close_matches(wanted, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
+    return matches or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
 
 
 def _shortened(names: Iterable[str]) -> list[str]:

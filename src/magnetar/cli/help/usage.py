@@ -101,13 +101,13 @@ def _tell_option(tokens: list[str], wrong: str) -> None:
 
 def _known(app: cyclopts.App, tokens: list[str]) -> tuple[list[str], cyclopts.App]:
     """The words that name a command in the tree, and their place in the tree."""
-    known: list[str] = []
+    verbs: list[str] = []
     for word in tokens:
         if word not in _commands(app):
             break
-        known.append(word)
+        verbs.append(word)
         app = app[word]
-    return known, app
+    return verbs, app
 
 
 def _commands(app: cyclopts.App) -> list[str]:

@@ -33,8 +33,8 @@ def read(session: Session, topic: str) -> TopicStatsView:
     name = str(topic_name(topic))
     session.about(topic=name)
     count = session.admin.topics.partitions(name).partitions
-    found = session.admin.topics.partitioned_stats(name) if count else session.admin.topics.stats(name)
-    return TopicStatsView(name, count, found, session.document)
+    stats = session.admin.topics.partitioned_stats(name) if count else session.admin.topics.stats(name)
+    return TopicStatsView(name, count, stats, session.document)
 
 
 def lag_of(one: SubscriptionStats) -> Lag:
@@ -56,11 +56,11 @@ def since(stats: TopicStats) -> Moment | None:
     return None if stats.countersSinceTimestamp is UNSET else Moment(stats.countersSinceTimestamp)
 
 
-def traffic_facts(found: TopicStatsView) -> KeyValues:
+def traffic_facts(view: TopicStatsView) -> KeyValues:
     """Rates and sizes."""
-    stats = found.stats
+    stats = view.stats
     facts: dict[str, Cell] = {
-        "topic": found.name,
+        "topic": view.name,
         "in": Rate(stats.msgRateIn),
         "in bytes": Rate(stats.msgThroughputIn, size=True),
         "out": Rate(stats.msgRateOut),
@@ -114,19 +114,19 @@ def partition_sheet(stats: TopicStats) -> TableData:
     return TableData(("PARTITION", "IN", "OUT", "MESSAGES IN", "LAG", "STORED"), rows)
 
 
-def internal_parts(name: str, found: InternalStats) -> list[TableData | KeyValues]:
+def internal_parts(name: str, stats: InternalStats) -> list[TableData | KeyValues]:
     """Ledgers and cursors."""
     facts: dict[str, Cell] = {
         "topic": name,
-        "entries": found.numberOfEntries,
-        "size": Size(found.totalSize),
-        "last entry": found.lastConfirmedEntry or None,
-        "state": found.state or None,
+        "entries": stats.numberOfEntries,
+        "size": Size(stats.totalSize),
+        "last entry": stats.lastConfirmedEntry or None,
+        "state": stats.state or None,
     }
-    ledgers = [(str(one.ledgerId), one.entries, Size(one.size)) for one in found.ledgers or []]
+    ledgers = [(str(one.ledgerId), one.entries, Size(one.size)) for one in stats.ledgers or []]
     cursors = [
         (key, one.markDeletePosition or None, one.readPosition or None, one.totalNonContiguousDeletedMessagesRange)
-        for key, one in sorted(found.cursors.items())
+        for key, one in sorted(stats.cursors.items())
     ]
     return [
         KeyValues(facts),

@@ -40,13 +40,13 @@ class QueueStats:
         return "is read" if self.left else "is read: no messages are left now"
 
 
-def is_queue(told: Told) -> bool:
-    return told.type == "QUEUE"
+def is_queue(stats: Told) -> bool:
+    return stats.type == "QUEUE"
 
 
-def is_hold(told: Told) -> bool:
+def is_hold(stats: Told) -> bool:
     """Whether the subscription keeps messages for a reader outside the broker, and not for a group of consumers."""
-    return told.type == "CHECKPOINT" and not told.consumers
+    return stats.type == "CHECKPOINT" and not stats.consumers
 
 
 def hold_words(topic: str, name: str) -> str:
@@ -59,22 +59,22 @@ def queued(layout: Layout, plan: SubscriptionPlan) -> list[QueueStats]:
     """
     counts = Counter(id for one in plan.consumers for id in one.segmentIds)
     left = {one.segmentId: one.left for one in plan.segments}
-    found = [QueueStats(one, counts[one.id], left.get(one.id)) for one in layout.segments]
-    return [one for one in found if one.segment.is_active or one.left != 0]
+    segments = [QueueStats(one, counts[one.id], left.get(one.id)) for one in layout.segments]
+    return [one for one in segments if one.segment.is_active or one.left != 0]
 
 
 def queue_parts(topic: str, layout: Layout, plan: SubscriptionPlan) -> tuple[KeyValues, TableData]:
-    found = queued(layout, plan)
-    known = [one.left for one in found if one.left is not None]
-    silent = len(found) - len(known)
+    segments = queued(layout, plan)
+    backlogs = [one.left for one in segments if one.left is not None]
+    silent = len(segments) - len(backlogs)
     facts: dict[str, Cell] = {
         "subscription": plan.subscription,
         "topic": topic,
         "type": UNDECIDED if plan.undecided else plan.type,
         "consumers": len(plan.consumers),
-        "lag": Lag(sum(known)),
+        "lag": Lag(sum(backlogs)),
         "not counted": f"{silent} segments whose owners do not answer" if silent else None,
-        "segments": f"{len(found)} to read, {len(layout) - len(found)} done",
+        "segments": f"{len(segments)} to read, {len(layout) - len(segments)} done",
     }
     rows: list[tuple[Cell, ...]] = [
         (
@@ -85,7 +85,7 @@ def queue_parts(topic: str, layout: Layout, plan: SubscriptionPlan) -> tuple[Key
             None if one.left is None else Lag(one.left),
             one.words,
         )
-        for one in found
+        for one in segments
     ]
     return KeyValues(facts, optional=frozenset(("not counted",))), TableData(SEGMENT_COLUMNS, rows)
 
@@ -102,9 +102,9 @@ def hold_facts(topic: str, plan: SubscriptionPlan) -> KeyValues:
     )
 
 
-def row(name: str, told: ScalableSubscriptionStats) -> tuple[Cell, ...] | None:
+def row(name: str, stats: ScalableSubscriptionStats) -> tuple[Cell, ...] | None:
     """The row in `topic explain`. None: the subscription has a plan, which is shown segment by segment."""
-    if is_queue(told):
-        count = told.consumerCount
+    if is_queue(stats):
+        count = stats.consumerCount
         return name, "all", f"{count} consumer{'' if count == 1 else 's'}", None
-    return (name, "all", "none: a hold", None) if is_hold(told) else None
+    return (name, "all", "none: a hold", None) if is_hold(stats) else None

@@ -40,11 +40,11 @@ def present(session: Session, topic: str) -> str:
     if name.domain is not Domain.PERSISTENT or name.is_partition:
         return topic
     try:
-        found = session.admin.scalable.metadata(str(name.scalable))
+        metadata = session.admin.scalable.metadata(str(name.scalable))
     except (NotFound, NotAuthorized):
         # the topic does not exist, or the broker has no scalable topics, or this user may see only the plain topic
         return topic
-    return str(name.scalable) if any(one.legacyTopicName for one in found.segments.values()) else topic
+    return str(name.scalable) if any(one.legacyTopicName for one in metadata.segments.values()) else topic
 
 
 def refuse_scalable(topic: str, why: str) -> None:
@@ -55,10 +55,10 @@ def refuse_scalable(topic: str, why: str) -> None:
 def names(session: Session, namespace: str, after: str | None) -> list[str]:
     """Names of a namespace; empty if the broker does not support scalable topics."""
     try:
-        found = session.admin.scalable.names(namespace)
+        names = session.admin.scalable.names(namespace)
     except NotFound:
         return []
-    return [name for name in sorted(found) if after is None or name > after]
+    return [name for name in sorted(names) if after is None or name > after]
 
 
 def show(session: Session, topic: str) -> None:
@@ -133,7 +133,7 @@ def delete(session: Session, topic: str, *, force: bool) -> None:
 # Subscriptions
 
 
-def subscription_sheet(found: dict[str, ScalableSubscriptionStats]) -> TableData:
+def subscription_sheet(subscriptions: dict[str, ScalableSubscriptionStats]) -> TableData:
     rows: list[tuple[Cell, ...]] = [
         (
             name,
@@ -143,7 +143,7 @@ def subscription_sheet(found: dict[str, ScalableSubscriptionStats]) -> TableData
             oldest_age(one),
             None if is_queue(one) or is_hold(one) else len(one.drainedSegmentIds),
         )
-        for name, one in sorted(found.items())
+        for name, one in sorted(subscriptions.items())
     ]
     return TableData(SUBSCRIPTION_COLUMNS, rows, optional=frozenset(("LAG", "OLDEST")))
 
@@ -160,10 +160,10 @@ def drained_words(ids: list[int]) -> str:
 
 def list_subscriptions(session: Session, topic: str) -> None:
     name = _about(session, topic)
-    found = session.admin.scalable.subscriptions(name)
+    subscriptions = session.admin.scalable.subscriptions(name)
     documents = msgspec.json.decode(session.document)
     lines = [{"subscription": key, **one} for key, one in sorted(documents.items())]
-    session.show(session.document, subscription_sheet(found), lines=lines)
+    session.show(session.document, subscription_sheet(subscriptions), lines=lines)
 
 
 def show_subscription(session: Session, topic: str, subscription: str) -> None:
@@ -208,10 +208,10 @@ def delete_subscription(session: Session, topic: str, subscription: str) -> None
 
 def _subscription(session: Session, topic: str, subscription: str) -> ScalableSubscriptionStats:
     name = _about(session, topic, subscription)
-    found = session.admin.scalable.subscriptions(name)
-    if subscription not in found:
+    subscriptions = session.admin.scalable.subscriptions(name)
+    if subscription not in subscriptions:
         raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {name}")
-    return found[subscription]
+    return subscriptions[subscription]
 
 
 def _about(session: Session, topic: str, subscription: str | None = None) -> str:

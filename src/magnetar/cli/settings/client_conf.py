@@ -27,12 +27,12 @@ class ClientConf(NamedTuple):
 
 
 def read(text: str, path: str) -> ClientConf:
-    found = _entries(text, path)
-    last = {entry.key: entry for entry in found if entry.value}
-    said: dict[str, list[SettingValue]] = {"url": [], "admin_url": [], "token": []}
-    for entry in reversed(found):  # the last entry of a key counts and overrides the others
+    entries = _entries(text, path)
+    last = {entry.key: entry for entry in entries if entry.value}
+    values: dict[str, list[SettingValue]] = {"url": [], "admin_url": [], "token": []}
+    for entry in reversed(entries):  # the last entry of a key counts and overrides the others
         if entry.key in ADDRESSES and entry.value:
-            said[ADDRESSES[entry.key]].append(SettingValue(Source.CLIENT_CONF, f"{path}:{entry.line}", entry.value))
+            values[ADDRESSES[entry.key]].append(SettingValue(Source.CLIENT_CONF, f"{path}:{entry.line}", entry.value))
     doubts = []
     rest = last.get("webServiceUrl")
     if rest is not None and "," in rest.value:
@@ -41,11 +41,11 @@ def read(text: str, path: str) -> ClientConf:
     if plugin is not None and not _is_token(plugin.value):
         doubts.append(f"{path}:{plugin.line}: only token authentication is supported, not {plugin.value}")
     elif plugin is not None and parameters is not None:
-        said["token"].append(_token(parameters, path))
+        values["token"].append(_token(parameters, path))
     elif parameters is not None:
         doubts.append(f"{path}:{parameters.line}: {PARAMETERS} has no effect without {PLUGIN}")
-    known = {*ADDRESSES, PLUGIN, PARAMETERS}
-    return ClientConf(path, said, [entry for entry in found if entry.key not in known], doubts)
+    supported = {*ADDRESSES, PLUGIN, PARAMETERS}
+    return ClientConf(path, values, [entry for entry in entries if entry.key not in supported], doubts)
 
 
 def _entries(text: str, path: str) -> list[Entry]:
@@ -73,6 +73,6 @@ def _token(entry: Entry, path: str) -> SettingValue:
         return SettingValue(Source.CLIENT_CONF, where, "/" + rest.lstrip("/") if slashes else rest, held="file")
     if colon and kind == "env":
         return SettingValue(Source.CLIENT_CONF, where, rest, held="env")
-    if entry.value.startswith("{") and (found := re.search(r'"token"\s*:\s*"([^"]*)"', entry.value)):
-        return SettingValue(Source.CLIENT_CONF, where, found[1])
+    if entry.value.startswith("{") and (token := re.search(r'"token"\s*:\s*"([^"]*)"', entry.value)):
+        return SettingValue(Source.CLIENT_CONF, where, token[1])
     return SettingValue(Source.CLIENT_CONF, where, entry.value)

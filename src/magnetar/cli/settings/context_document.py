@@ -60,16 +60,16 @@ class Contexts(NamedTuple):
     def said(self, name: str) -> dict[str, list[SettingValue]]:
         """The values of a context for our settings."""
         context = self.get(name)
-        found: dict[str, list[SettingValue]] = {}
+        values: dict[str, list[SettingValue]] = {}
         for key in KEYS:
             if key in context.fields:
                 where = f"{self.path}:{context.lines[key]}" if context.lines.get(key) else self.path
                 held = "file" if key == "token_file" else ""
                 setting = key.removesuffix("_file")
-                found.setdefault(setting, []).append(
+                values.setdefault(setting, []).append(
                     SettingValue(Source.CONTEXT, where, str(context.fields[key]), held)
                 )
-        return found
+        return values
 
 
 def read(text: str, path: str) -> Contexts:
@@ -85,11 +85,11 @@ def read(text: str, path: str) -> Contexts:
     tables = document.get("contexts", {})
     if not isinstance(tables, dict):
         raise Misuse("contexts must be tables such as [contexts.NAME]", file=f"{path}:{lines.get(('contexts',), 1)}")
-    found = {name: _context(name, table, lines, path) for name, table in tables.items()}
+    contexts = {name: _context(name, table, lines, path) for name, table in tables.items()}
     current = document.get("current", "")
     if not isinstance(current, str):
         raise Misuse("current must be the name of a context", file=f"{path}:{lines.get(('current',), 1)}")
-    return Contexts(path, current, lines.get(("current",), 0), found)
+    return Contexts(path, current, lines.get(("current",), 0), contexts)
 
 
 def check_name(name: str) -> str:
@@ -190,10 +190,10 @@ def _parsed(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        found = _AT.search(said)
-        line = int(found[1]) if found else text.count("\n") + 1
-        why = _AT.sub("", said).strip()
+        text_of_error = str(error)
+        position = _AT.search(text_of_error)
+        line = int(position[1]) if position else text.count("\n") + 1
+        why = _AT.sub("", text_of_error).strip()
         raise Misuse(f"the file of contexts is invalid: {why}", file=f"{path}:{line}") from None
 
 
@@ -217,19 +217,19 @@ def _context(name: str, table: Any, lines: dict[tuple[str, ...], int], path: str
 
 def _places(text: str) -> dict[tuple[str, ...], int]:
     """The line of each table and field, if the file has a simple form."""
-    found: dict[tuple[str, ...], int] = {}
+    places: dict[tuple[str, ...], int] = {}
     inside: tuple[str, ...] | None = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.fullmatch(line)
         if header:
             inside = ("contexts", header[2]) if not header[3] else None
             if inside:
-                found.setdefault(inside, number)
+                places.setdefault(inside, number)
         elif _ANY_HEADER.fullmatch(line):
             inside = None
         elif inside is not None and (key := _key(line)):
-            found.setdefault((*inside, key), number)
-    return found
+            places.setdefault((*inside, key), number)
+    return places
 
 
 def _key(line: str) -> str:

@@ -90,10 +90,10 @@ KNOBS: dict[str, SettingSpec] = {
 }
 
 
-def resolve(name: str, said: Iterable[SettingValue]) -> Setting:
+def resolve(name: str, values: Iterable[SettingValue]) -> Setting:
     """The source with the lowest layer wins; within a layer, the first one."""
-    found = sorted(said, key=lambda one: one.layer)
-    return Setting(name, found[0] if found else None, tuple(found[1:]))
+    ordered = sorted(values, key=lambda one: one.layer)
+    return Setting(name, ordered[0] if ordered else None, tuple(ordered[1:]))
 
 
 def by_flags(name: str, flags: Mapping[str, str]) -> list[SettingValue]:
@@ -115,13 +115,13 @@ def by_default(name: str) -> list[SettingValue]:
     return [SettingValue(Source.DEFAULT, "", default)] if default else []
 
 
-def shown(name: str, said: SettingValue) -> str:
+def shown(name: str, value: SettingValue) -> str:
     """The displayable form: the length of a secret, an address without its password."""
-    if said.held:
-        return f"in {said.value}" if said.held == "file" else f"in ${said.value}"
+    if value.held:
+        return f"in {value.value}" if value.held == "file" else f"in ${value.value}"
     if name in KNOBS and KNOBS[name].is_secret:
-        return redacted(said.value)
-    return without_password(said.value)
+        return redacted(value.value)
+    return without_password(value.value)
 
 
 def redacted(secret: str) -> str:

@@ -67,8 +67,8 @@ class ConsumerAssignment:
 
 def update_body(topic: TopicName, shown: LayoutUpdate, *, extended: bool) -> bytes:
     """The common bytes for every session, without the session's number."""
-    said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
-    body: bytes = said.SerializePartialToString()  # the required session number is added per session
+    update = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
+    body: bytes = update.SerializePartialToString()  # the required session number is added per session
     return body
 
 
@@ -81,8 +81,8 @@ def update(session_id: int, body: bytes) -> bytes:
 
 def update_failed(session_id: int, code: int, text: str) -> bytes:
     """Ends the session on both sides."""
-    said = pb.CommandScalableTopicUpdate(session_id=session_id, error=_error(code), message=text)
-    return encode_command(pb.BaseCommand(type=_Type.SCALABLE_TOPIC_UPDATE, scalableTopicUpdate=said))
+    response = pb.CommandScalableTopicUpdate(session_id=session_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.SCALABLE_TOPIC_UPDATE, scalableTopicUpdate=response))
 
 
 def read_layout(dag: pb.ScalableTopicDAG) -> Layout:
@@ -104,9 +104,9 @@ def read_routing(dag: pb.ScalableTopicDAG) -> Routing | None:
 
 
 def share(topic: TopicName, shared: ConsumerAssignment, *, extended: bool) -> pb.ScalableConsumerAssignment:
-    made = pb.ScalableConsumerAssignment(layout_epoch=shared.epoch if extended else shared.shown_epoch)
+    assignment = pb.ScalableConsumerAssignment(layout_epoch=shared.epoch if extended else shared.shown_epoch)
     for one in shared.segments:
-        added = made.segments.add(
+        added = assignment.segments.add(
             segment_id=one.id,
             hash_start=one.range.start,
             hash_end=one.range.end,
@@ -116,14 +116,14 @@ def share(topic: TopicName, shared: ConsumerAssignment, *, extended: bool) -> pb
             for first, last in bucket_ranges(one.bucket_splits):
                 added.bucket_ranges.add(start=first, end=last)
     if extended:
-        made.term = shared.term
-        made.generation = shared.generation
-    return made
+        assignment.term = shared.term
+        assignment.generation = shared.generation
+    return assignment
 
 
 def subscribed(request_id: int, assignment: pb.ScalableConsumerAssignment) -> bytes:
-    said = pb.CommandScalableTopicSubscribeResponse(request_id=request_id, assignment=assignment)
-    return _response(said)
+    response = pb.CommandScalableTopicSubscribeResponse(request_id=request_id, assignment=assignment)
+    return _response(response)
 
 
 def subscribe_failed(request_id: int, code: int, text: str) -> bytes:
@@ -132,16 +132,16 @@ def subscribe_failed(request_id: int, code: int, text: str) -> bytes:
 
 def assigned(consumer_id: int, assignment: pb.ScalableConsumerAssignment, why: tuple[int, str] | None = None) -> bytes:
     """`why`: code and text of the error that ended the consumer, for peers that support our own fields."""
-    said = pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer_id, assignment=assignment)
+    update = pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer_id, assignment=assignment)
     if why is not None:
-        said.error, said.message = _error(why[0]), why[1]
+        update.error, update.message = _error(why[0]), why[1]
     kind = _Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
-    return encode_command(pb.BaseCommand(type=kind, scalableTopicAssignmentUpdate=said))
+    return encode_command(pb.BaseCommand(type=kind, scalableTopicAssignmentUpdate=update))
 
 
-def _response(said: pb.CommandScalableTopicSubscribeResponse) -> bytes:
+def _response(response: pb.CommandScalableTopicSubscribeResponse) -> bytes:
     kind = _Type.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE
-    return encode_command(pb.BaseCommand(type=kind, scalableTopicSubscribeResponse=said))
+    return encode_command(pb.BaseCommand(type=kind, scalableTopicSubscribeResponse=response))
 
 
 def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
@@ -153,9 +153,9 @@ def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
     for one in layout.active:
         address = shown.owners.get(one.id)
         if address is not None:
-            found = dag.segment_brokers.add(segment_id=one.id, broker_url=address.url)
+            brokers = dag.segment_brokers.add(segment_id=one.id, broker_url=address.url)
             if address.url_tls:
-                found.broker_url_tls = address.url_tls
+                brokers.broker_url_tls = address.url_tls
     if shown.controller is not None:
         if shown.controller.url:
             dag.controller_broker_url = shown.controller.url
@@ -171,7 +171,7 @@ def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
 
 
 def _add(dag: pb.ScalableTopicDAG, one: Segment) -> None:
-    said = dag.segments.add(
+    message = dag.segments.add(
         segment_id=one.id,
         hash_start=one.range.start,
         hash_end=one.range.end,
@@ -182,28 +182,28 @@ def _add(dag: pb.ScalableTopicDAG, one: Segment) -> None:
         created_at_ms=one.created_ms,
     )
     if one.sealed_epoch >= 0:
-        said.sealed_at_epoch = one.sealed_epoch
+        message.sealed_at_epoch = one.sealed_epoch
     if one.sealed_ms >= 0:
-        said.sealed_at_ms = one.sealed_ms
+        message.sealed_at_ms = one.sealed_ms
     if one.legacy_topic:
-        said.legacy_topic_name = one.legacy_topic
+        message.legacy_topic_name = one.legacy_topic
     if one.bucket_splits:
-        said.entry_bucket_splits.extend(one.bucket_splits)
+        message.entry_bucket_splits.extend(one.bucket_splits)
 
 
-def _segment(said: pb.SegmentInfoProto) -> Segment:
+def _segment(message: pb.SegmentInfoProto) -> Segment:
     return Segment(
-        id=SegmentId(said.segment_id),
-        range=HashRange(said.hash_start, said.hash_end),
-        state=State.ACTIVE if said.state == pb.ACTIVE else State.SEALED,
-        parents=_ids(said.parent_ids),
-        children=_ids(said.child_ids),
-        created_epoch=Epoch(said.created_at_epoch),
-        created_ms=said.created_at_ms,
-        sealed_epoch=Epoch(said.sealed_at_epoch if said.HasField("sealed_at_epoch") else NEVER),
-        sealed_ms=said.sealed_at_ms if said.HasField("sealed_at_ms") else NEVER,
-        legacy_topic=said.legacy_topic_name,
-        bucket_splits=tuple(said.entry_bucket_splits),
+        id=SegmentId(message.segment_id),
+        range=HashRange(message.hash_start, message.hash_end),
+        state=State.ACTIVE if message.state == pb.ACTIVE else State.SEALED,
+        parents=_ids(message.parent_ids),
+        children=_ids(message.child_ids),
+        created_epoch=Epoch(message.created_at_epoch),
+        created_ms=message.created_at_ms,
+        sealed_epoch=Epoch(message.sealed_at_epoch if message.HasField("sealed_at_epoch") else NEVER),
+        sealed_ms=message.sealed_at_ms if message.HasField("sealed_at_ms") else NEVER,
+        legacy_topic=message.legacy_topic_name,
+        bucket_splits=tuple(message.entry_bucket_splits),
     )
 
 
@@ -212,12 +212,12 @@ def _ids(ids: Sequence[int]) -> tuple[SegmentId, ...]:
 
 
 def _varint(value: int) -> bytes:
-    made = bytearray()
+    content = bytearray()
     while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
+        content.append(value & 0x7F | 0x80)
         value >>= 7
-    made.append(value)
-    return bytes(made)
+    content.append(value)
+    return bytes(content)
 
 
 def _error(code: int) -> Any:

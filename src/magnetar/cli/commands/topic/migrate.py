@@ -46,9 +46,9 @@ def migrate(
         raise Misuse("migrate expects a persistent topic, not a partition", topic=topic)
     with common.session(change) as session:
         session.about(topic=str(name))
-        found = session.admin.scalable.migration(str(name))
+        preview = session.admin.scalable.migration(str(name))
         if session.is_dry:
-            session.show(session.document, *_parts(str(name), found))
+            session.show(session.document, *_parts(str(name), preview))
             return
         session.confirm(str(name), f"permanently converts {name} to the scalable topic {name.scalable}")
         begin = partial(session.admin.scalable.migrate, str(name), force=force, reason=reason or None, wait=False)
@@ -57,23 +57,23 @@ def migrate(
             session.show(done, *operation_parts(done))
 
 
-def _parts(name: str, found: MigrationPreview) -> list[KeyValues | TableData]:
-    old = [client for client in found.clients if not client.follows]
+def _parts(name: str, preview: MigrationPreview) -> list[KeyValues | TableData]:
+    old = [client for client in preview.clients if not client.follows]
     facts: dict[str, Cell] = {
         "topic": name,
         "becomes": str(topic_name(name).scalable),
-        "topics sealed": ", ".join(found.topics),
-        "segments created": ", ".join(str(one.segmentId) for one in found.segments if one.state == "ACTIVE"),
-        "messages": found.messages,
-        "stored": size(found.bytes),
+        "topics sealed": ", ".join(preview.topics),
+        "segments created": ", ".join(str(one.segmentId) for one in preview.segments if one.state == "ACTIVE"),
+        "messages": preview.messages,
+        "stored": size(preview.bytes),
         "unsupported clients": f"{len(old)} clients: --force is required" if old else "none",
     }
     carried: list[tuple[Cell, ...]] = [
-        (one.subscription, one.type or "set by its first consumer") for one in found.subscriptions
+        (one.subscription, one.type or "set by its first consumer") for one in preview.subscriptions
     ]
     clients: list[tuple[Cell, ...]] = [
         (one.name, one.subscription or "(producer)", one.address, one.clientVersion, "yes" if one.follows else "no")
-        for one in found.clients
+        for one in preview.clients
     ]
     return [
         KeyValues(facts),

@@ -22,24 +22,26 @@ def show_summaries(
     session: Session, namespace: str, domain: str | None, after: str | None, limit: int | None, *, partitions: bool
 ) -> None:
     """Shows one page; a line on standard error has the command for the next page."""
-    wanted = TOPIC_SUMMARIES_MAX if limit is None else min(limit, TOPIC_SUMMARIES_MAX)
+    page = TOPIC_SUMMARIES_MAX if limit is None else min(limit, TOPIC_SUMMARIES_MAX)
     if domain == "scalable" and after is None:
         after = f"topic://{namespace}/!"  # sorts before every name: scalable topics come after the others
-    found = session.admin.topics.summaries(namespace, after=after, limit=wanted)
-    more = found[-1].topic if len(found) == wanted and (limit is None or limit > wanted) else None
-    found = [one for one in found if domain is None or topic_name(one.topic).is_scalable == (domain == "scalable")]
-    rows = [_row(one, 0) for one in found] if partitions else [_row(*pair) for pair in summed(found)]
-    document = [msgspec.to_builtins(one) for one in found]
+    summaries = session.admin.topics.summaries(namespace, after=after, limit=page)
+    more = summaries[-1].topic if len(summaries) == page and (limit is None or limit > page) else None
+    summaries = [
+        one for one in summaries if domain is None or topic_name(one.topic).is_scalable == (domain == "scalable")
+    ]
+    rows = [_row(one, 0) for one in summaries] if partitions else [_row(*pair) for pair in summed(summaries)]
+    document = [msgspec.to_builtins(one) for one in summaries]
     optional = frozenset(("PARTITIONS", "SEGMENTS"))
     session.show(document, TableData(COLUMNS, rows, optional=optional), names=[str(row[0]) for row in rows])
     if more is not None:
-        session.say(f"{wanted:,} topics shown; next page: magnetar topic list {namespace} --after {more}")
+        session.say(f"{page:,} topics shown; next page: magnetar topic list {namespace} --after {more}")
 
 
-def summed(found: list[TopicSummary]) -> list[tuple[TopicSummary, int]]:
+def summed(summaries: list[TopicSummary]) -> list[tuple[TopicSummary, int]]:
     """Each topic once, with the number of its partitions and the sum of their counts."""
     by_topic: dict[str, tuple[TopicSummary, int]] = {}
-    for one in found:
+    for one in summaries:
         name = topic_name(one.topic)
         whole, count = by_topic.get(name.partitioned_name, (None, 0))
         if whole is None:

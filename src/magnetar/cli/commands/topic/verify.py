@@ -107,10 +107,10 @@ async def _verify(load: LoadConfig, seconds: float, late: bool, common: Common, 
             await _hold(admin, load.topic, after)
         ordering = await work.run(seconds)
         again = await work.again(after, consumers=2) if late else None
-    found = [*ordering.findings, *(again.findings if again is not None else [])]
+    findings = [*ordering.findings, *(again.findings if again is not None else [])]
     document: dict[str, Any] = {
         "topic": load.topic,
-        "kept": not found,
+        "kept": not findings,
         "keys": ordering.keys,
         "sent": ordering.sent,
         "told": {outcome.value: count for outcome, count in ordering.outcomes.items()},
@@ -121,10 +121,10 @@ async def _verify(load: LoadConfig, seconds: float, late: bool, common: Common, 
         "reshapes": work.reshapes,
         "reshapesRefused": work.refused,
         "consumers": work.joined,
-        "findings": [asdict(one) for one in found],
+        "findings": [asdict(one) for one in findings],
     }
     output.show(document, *_parts(document, work), names=[load.topic])
-    return Exit.OK if not found else Exit.CHECK_FAILED
+    return Exit.OK if not findings else Exit.CHECK_FAILED
 
 
 async def _hold(admin: Admin, topic: str, subscription: str) -> None:
@@ -149,14 +149,14 @@ def _renamed(load: LoadConfig, unique: str) -> LoadConfig:
 
 
 def _parts(document: dict[str, Any], work: Workload) -> list[KeyValues | TableData]:
-    told = document["told"]
+    outcomes = document["told"]
     facts: dict[str, Cell] = {
         "order": "kept" if document["kept"] else "BROKEN",
         "keys": document["keys"],
         "sent": document["sent"],
-        "stored": told["stored"],
-        "unknown": told["unknown"],
-        "not stored": told["failed"],
+        "stored": outcomes["stored"],
+        "unknown": outcomes["unknown"],
+        "not stored": outcomes["failed"],
         "received": document["received"],
         "received again": document["redelivered"],
         "received late": document["receivedLate"],
