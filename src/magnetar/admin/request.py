@@ -60,8 +60,10 @@ class Request:
             raise UnsupportedBody(f"the body must be JSON: send it with Content-Type: {JSON}")
         try:
             value: T | None = msgspec.json.decode(self.body, type=kind | None, strict=True)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except msgspec.ValidationError as error:
             raise BadBody(str(error)) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadBody(f"the body is not valid JSON: {error}") from error
         except RecursionError:
             raise BadBody("the body is nested too deeply") from None
         return value

@@ -128,6 +128,12 @@ async def test_body_of_the_wrong_type_is_answered_with_a_reason(raw: bytes) -> N
         assert answer.reason
 
 
+async def test_malformed_body_is_called_invalid_json() -> None:
+    async with a_world() as world:
+        answer = await world.ask("PUT", "/admin/v2/tenants/acme", raw=b'{"a"', content_type="application/json")
+        assert answer.reason.startswith("the body is not valid JSON: ")
+
+
 async def test_a_token_where_security_is_off_changes_nothing() -> None:
     async with a_world() as world:
         assert (await world.ask("GET", "/admin/v2/tenants", authorization="Bearer nonsense")).status == 200

@@ -100,6 +100,14 @@ def test_a_change_is_never_sent_twice(failure: Reply, kind: type[MagnetarError])
     assert ("the operation may have happened" in raised.value.what) == (raised.value.outcome.name == "INDEFINITE")
 
 
+def test_missing_broker_raises_without_the_traceback_of_the_transport() -> None:
+    server = Server(httpx2.ConnectError("refused"))
+    with pytest.raises(NotReady, match="refused") as raised:
+        server.run(lambda admin: admin.topics.create("orders"))
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+
+
 def test_a_question_that_takes_too_long_is_not_asked_again() -> None:
     server = Server(httpx2.ReadTimeout("late"))
     with pytest.raises(TimedOut, match="2 s") as raised:

@@ -185,7 +185,8 @@ class RestTransport:
                     async for piece in response.aiter_raw():
                         body.add(piece)
         except httpx2.HTTPError as error:
-            raise lost(error, call, self.url, self._timeout_s) from error
+            found = lost(error, call, self.url, self._timeout_s)
+            raise found from None if isinstance(found, NotReady) else error  # its text has the cause: no long traceback
         return RestResponse(method, path, response.status_code, response.headers, body.whole(), took_s(response))
 
     async def _is_trusted(self, url: str) -> bool:
