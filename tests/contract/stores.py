@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -138,6 +139,8 @@ async def end_session(server: Server, session: int, password: bytes) -> None:
         writer.write(messages.request(1, messages.Operation.CLOSE))
         await reader.read()
     writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 class ZooKeeper:

@@ -30,7 +30,9 @@ from tests.servers import java
 from tests.servers.pulsar import WATCHED, free_ports
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-JARS = ("zookeeper-*", "metrics-core-*", "snappy-java-*", "slf4j-api-*", "log4j-*", "netty-*", "commons-io-*")
+JARS = ("zookeeper-*", "metrics-core-*", "snappy-java-*", "slf4j-api-*", "log4j-*", "netty-*", "commons-*")
+CLIENT = "org.apache.zookeeper.ZooKeeperMain"
+CLIENT_S = 60.0
 HEAP_MB = 192
 START_S = 120.0
 POLL_S = 0.05
@@ -134,6 +136,13 @@ class ZooKeeper:
                 return found.decode()
         except OSError:
             return ""
+
+    def ask_java(self, *words: str) -> list[str]:
+        """The lines that ZooKeeper's own client answers to one command, with its default buffer of 1 MB."""
+        path, _ = java.java()
+        command = [str(path), "-XX:TieredStopAtLevel=1", "-cp", jars(), CLIENT, "-server", self.address, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_S, check=True)
+        return done.stdout.splitlines()
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

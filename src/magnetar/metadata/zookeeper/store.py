@@ -296,9 +296,9 @@ class ZooKeeperStore:
         return self._listeners.on_session(heard)
 
     def _node_changed(self, event: NodeEvent) -> None:
-        if not event.path.startswith(self._root):
-            return
-        path = event.path[len(self._root) :] or ROOT
+        path = event.path[len(self._root) :]
+        if not path:
+            return  # the root itself holds no record
         parent = Event(Change.CHILDREN_CHANGED, shown(split(path)[0]))
         match event.type:
             case NodeEventType.CREATED:
