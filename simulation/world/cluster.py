@@ -46,7 +46,7 @@ from simulation.operators.skip import SkipOperator
 from simulation.operators.topic_admin import NAMESPACE, TopicAdmin
 from simulation.stores.ledger_memory import LedgerFaultRates
 from simulation.stores.ledgers import MemoryLedgers
-from simulation.stores.metadata import MemoryStore
+from simulation.stores.metadata import MemoryStore, StoreContent, Versions
 from simulation.stores.metadata_faults import FaultRates
 from simulation.world import small_limits
 from simulation.world.config import (
@@ -96,7 +96,12 @@ class ClusterWorld:
         self.nodes: dict[str, Node] = {}
         self.clients: dict[str, Client] = {}
         self.peaks: dict[str, int] = {}  # of what the gauge measured
-        self.store = MemoryStore(fault_rates=self.fault_rates, rng=self.streams.fork("faults", "store"))
+        versions = Versions.PER_NODE if config.counts_per_node else Versions.UNIQUE
+        self.store = MemoryStore(
+            content=StoreContent(versions=versions),
+            fault_rates=self.fault_rates,
+            rng=self.streams.fork("faults", "store"),
+        )
         self.ledger_fault_rates = LedgerFaultRates()
         self.ledger_store = MemoryLedgers(
             fault_rates=self.ledger_fault_rates, rng=self.streams.fork("faults", "ledgers")

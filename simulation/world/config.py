@@ -29,6 +29,7 @@ PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
 OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
 HALF_RUNS = 0.5  # of the worlds with shared stores
+COUNTED = 0.3  # of the worlds on shared stores
 DAY_MINUTES = 24 * 60
 
 
@@ -48,6 +49,7 @@ class WorldConfig:
     ledger_fault_rates: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
     flips: bool = False  # a power cut may leave wrong bits in what was not synced
     session_s: float = SESSION_S
+    counts_per_node: bool = False  # the metadata store counts versions as ZooKeeper does (H-C6)
     gathers: bool = False  # one more consumer takes all topics together
     steward_s: float = 1.0  # between two deeds of the operator, on average
     scale: ScalablePlan | None = None  # its topics are scalable
@@ -71,6 +73,8 @@ class WorldConfig:
         found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
         found += [f"  store {key}={value:g}" for key, value in sorted(self.store_fault_rates.items())]
         found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledger_fault_rates.items())]
+        if self.counts_per_node:
+            found.append("  store versions per node")
         for topic in self.topics:
             who = ", ".join(producer.name for producer in topic.producers)
             plain = f", plain at first, {topic.partitions} partitions" if topic.regular else ""
@@ -145,6 +149,7 @@ def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:
         _store_fault_rates(rng) if shared else {},
         _ledger_fault_rates(rng) if shared else {},
         flips=rng.random() < 0.5,
+        counts_per_node=shared and streams.fork("faults", "versions").random() < COUNTED,
         scale=plan,
     )
     lapses = streams.fork("workload", "lapses")
@@ -211,6 +216,7 @@ def _plain(seed: int, streams: RandomStreams) -> WorldConfig:
         _store_fault_rates(rng) if shared else {},
         _ledger_fault_rates(rng) if shared else {},
         flips=rng.random() < 0.5,
+        counts_per_node=shared and streams.fork("faults", "versions").random() < COUNTED,
         gathers=streams.fork("workload", "gatherer plan").random() < 0.3,
         steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
         kept_minutes=DAY_MINUTES if streams.fork("workload", "retention").random() < 0.3 else -1,
