@@ -83,6 +83,11 @@ class ZooKeeperStore:
     def session_id(self, session: str) -> None:
         raise AssertionError("ZooKeeper gives the session")
 
+    @property
+    def session_s(self) -> float:
+        """The timeout of the session, as the server granted it."""
+        return self.client.machine.timeout_s
+
     # Reads
 
     async def get(self, path: str) -> Node | None:
