@@ -22,6 +22,7 @@ from magnetar.metadata.store import Event, MetadataStore, Session
 from magnetar.metadata.zookeeper import messages
 from magnetar.metadata.zookeeper.address import Server
 from magnetar.metadata.zookeeper.client import ZooKeeperConfig
+from magnetar.metadata.zookeeper.messages import Operation
 from magnetar.metadata.zookeeper.store import ZooKeeperStore
 from magnetar.runtime.runtime import Runtime
 from magnetar.runtime.system_runtime import RealRuntime
@@ -122,7 +123,7 @@ class StealableStore(ZooKeeperStore):
         established = asyncio.Event()
         stop = self.on_session(lambda said: established.set() if said is Session.REESTABLISHED else None)
         if server_side:
-            await end_session(self.config.servers[0], *next(reversed(self.seen.items())))
+            await self.client.ask(Operation.CLOSE, b"")  # the store does not know why its connection ends
         else:
             self.client.give_up()
         await established.wait()
@@ -136,7 +137,7 @@ async def end_session(server: Server, session: int, password: bytes) -> None:
     writer.write(messages.connect(last_zxid=0, timeout_ms=4000, session=session, password=password))
     size = int.from_bytes(await reader.readexactly(4), "big")
     if messages.connect_response(await reader.readexactly(size)).session:
-        writer.write(messages.request(1, messages.Operation.CLOSE))
+        writer.write(messages.request(1, Operation.CLOSE))
         await reader.read()
     writer.close()
     with suppress(OSError):

@@ -37,6 +37,14 @@ from magnetar.runtime.runtime import Owner, Runtime
 log = get("zookeeper")
 
 XID_MAX = 2**31 - 1
+# Answers to a watch after which another connection may get a better one.
+_OF_THE_CONNECTION = (
+    ErrorCode.CONNECTION_LOSS,
+    ErrorCode.OPERATION_TIMEOUT,
+    ErrorCode.SESSION_EXPIRED,
+    ErrorCode.SESSION_MOVED,
+    ErrorCode.THROTTLED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +242,18 @@ class Client:
             self._socket.write(b"".join(out))
 
     def _add_watch(self, path: str) -> None:
+        socket = self._socket
+
         def answered(reply: asyncio.Future[Reply]) -> None:
             if reply.cancelled() or reply.exception() is not None or reply.result().error == ErrorCode.OK:
                 return
-            if reply.result().error == ErrorCode.UNIMPLEMENTED:
+            error = reply.result().error
+            if error in _OF_THE_CONNECTION:  # the next connection tells whether the session lives, and watches again
+                self._reconnect(socket)
+            elif error == ErrorCode.UNIMPLEMENTED:
                 self._fail(Misuse("this ZooKeeper has no recursive watches: use version 3.6 or newer"))
             else:
-                self._fail(NotReady("ZooKeeper refused a watch: restart the broker", error=reply.result().error))
+                self._fail(NotReady("ZooKeeper refused a watch: restart the broker", error=error))
 
         self._send(Operation.ADD_WATCH, messages.add_watch(path)).add_done_callback(answered)
 
@@ -336,6 +349,11 @@ class Client:
         socket, self._socket = self._socket, None
         if socket is not None:
             socket.drop()
+
+    def _reconnect(self, socket: Socket | None) -> None:
+        if socket is not None and socket is self._socket:
+            self._drop()
+            self._handle(session.SocketLost())
 
     def _socket_opened(self, socket: Socket) -> None:
         if socket is self._socket:

@@ -30,7 +30,7 @@ from magnetar.metadata.zookeeper.client import ZooKeeperConfig
 from magnetar.metadata.zookeeper.messages import ErrorCode, Operation
 from magnetar.metadata.zookeeper.store import ZooKeeperStore
 from magnetar.runtime.system_runtime import RealRuntime
-from tests.async_tests import provides
+from tests.support.async_tests import provides
 
 pytestmark = pytest.mark.real_clock
 
@@ -186,6 +186,19 @@ async def test_a_request_in_flight_is_unknown_and_one_without_a_connection_did_n
         assert isinstance(refused.value, Unavailable)
     await talk.until_said(Session.RECONNECTED)
     assert talk.server.sessions == [0, SESSION]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED, ErrorCode.THROTTLED])
+async def test_watch_refused_with_its_connection_is_added_on_the_next(talk: Talk, error: ErrorCode) -> None:
+    talk.server.says(Operation.ADD_WATCH, error)
+    talk.server.says(Operation.ADD_WATCH)
+    talk.store.subscribe("/admin", lambda event: None)
+    await talk.until_said(Session.RECONNECTED)
+    await talk.server.until_asked(2)
+    assert talk.server.asked == [(Operation.ADD_WATCH, 1), (Operation.ADD_WATCH, 2)]
+    talk.server.says(Operation.SYNC, body=jute.text("/a"))
+    talk.server.says(Operation.GET, body=jute.buffer(b"1") + stat_of(0))
+    assert await talk.store.fresh("/a") is not None
 
 
 async def test_a_damaged_frame_ends_the_connection_and_not_the_session(talk: Talk) -> None:
