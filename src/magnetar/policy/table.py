@@ -333,7 +333,7 @@ _CONSUMING = [
     _key(
         "maxSubscriptionsPerTopic",
         COUNT,
-        1_000,
+        10_000,
         "Maximum number of subscriptions of a topic; 0 (Pulsar's default) means no limit. "
         "Each stored message is offered to all of them.",
         namespace="max_subscriptions_per_topic",

@@ -248,7 +248,7 @@ class Client:
             if reply.cancelled() or reply.exception() is not None or reply.result().error == ErrorCode.OK:
                 return
             error = reply.result().error
-            if error in _OF_THE_CONNECTION:  # the next connection tells whether the session lives, and watches again
+            if error in _OF_THE_CONNECTION:  # the next connection gets the state of the session, and the watch
                 self._reconnect(socket)
             elif error == ErrorCode.UNIMPLEMENTED:
                 self._fail(Misuse("this ZooKeeper has no recursive watches: use version 3.6 or newer"))

@@ -10,9 +10,9 @@ from magnetar.policy.settings import Settings
 from magnetar.topic.settings import TopicSettings
 
 
-def test_without_any_word_a_topic_behaves_as_in_pulsar() -> None:
+def test_default_settings_are_those_of_pulsar_within_bounds() -> None:
     made = topic_settings(Settings(None, {}), Policies())
-    assert made == TopicSettings(retention=made.retention)
+    assert made == TopicSettings(retention=made.retention, subscriptions_max=10_000)
     assert (made.retention.minutes, made.retention.megabytes) == (0, 0)
 
 

@@ -26,6 +26,6 @@ async def test_topic_beyond_the_maximum_in_memory_is_not_loaded_until_another_le
 
 
 async def test_plain_topic_has_a_maximum_of_subscriptions_by_default(world: World) -> None:
-    assert world.node.settings.number("maxSubscriptionsPerTopic") == 1_000
+    assert world.node.settings.number("maxSubscriptionsPerTopic") == 10_000
     topic = await world.topic()
-    assert topic.settings.subscriptions_max == 1_000
+    assert topic.settings.subscriptions_max == 10_000
