@@ -20,7 +20,7 @@ BUCKETS = json.loads((VECTORS / "topic-buckets.json").read_text())["cases"]
 NAMES = json.loads((VECTORS / "names.json").read_text())["parse"]
 
 local_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=40).filter(
-    lambda text: not text.isspace() and "://" not in text
+    lambda text: not text.isspace() and "://" not in text and text not in (".", "..")
 )
 
 
