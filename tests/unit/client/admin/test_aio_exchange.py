@@ -313,9 +313,8 @@ class Hosts:
         return asyncio.run(body())
 
 
-@pytest.mark.parametrize("reply", [httpx2.ConnectError("refused"), httpx2.Response(503, json={"reason": "no store"})])
-def test_next_host_is_asked_if_the_first_one_is_not_ready(reply: Reply) -> None:
-    hosts = Hosts(one=reply, two=httpx2.Response(204))
+def test_next_host_is_asked_if_the_first_one_refuses_connections() -> None:
+    hosts = Hosts(one=httpx2.ConnectError("refused"), two=httpx2.Response(204))
 
     async def body(admin: Admin) -> None:
         await admin.topics.create("persistent://public/default/t")
@@ -325,11 +324,27 @@ def test_next_host_is_asked_if_the_first_one_is_not_ready(reply: Reply) -> None:
     assert hosts.asked == ["PUT one", "PUT two", "PUT two"]
 
 
-def test_call_that_may_have_happened_is_not_repeated_at_another_host() -> None:
-    hosts = Hosts(one=httpx2.ReadError("broken"), two=httpx2.Response(204))
-    with pytest.raises(ConnectionLost):
-        hosts.run(lambda admin: admin.topics.create("persistent://public/default/t"))
-    assert hosts.asked == ["PUT one"]
+def test_read_goes_on_to_the_next_host_if_the_first_is_not_ready() -> None:
+    hosts = Hosts(one=httpx2.Response(503, json={"reason": "no store"}), two=httpx2.Response(200, json=["b"]))
+    assert hosts.run(lambda admin: admin.brokers.list()) == ["b"]
+    assert hosts.asked == ["GET one", "GET two"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [(httpx2.ReadError("broken"), ConnectionLost), (httpx2.Response(503, json={"reason": "no store"}), NotReady)],
+    ids=["no answer", "503"],
+)
+def test_change_that_may_have_happened_is_not_repeated_at_another_host(reply: Reply, error: type[Exception]) -> None:
+    hosts = Hosts(one=reply, two=httpx2.Response(204))
+
+    async def body(admin: Admin) -> None:
+        with pytest.raises(error):
+            await admin.topics.create("persistent://public/default/t")
+        await admin.topics.create("persistent://public/default/u")
+
+    hosts.run(body)
+    assert hosts.asked == ["PUT one", "PUT two"]
 
 
 def test_no_host_is_ready_after_each_was_asked() -> None:

@@ -133,17 +133,30 @@ class RestTransport:
     # One attempt
 
     async def _any_host(self, method: str, path: str, content: bytes, query: Query) -> RestResponse:
-        """Of the host that answered last, or of the next one that is ready."""
+        """Of the host that answered last, or of the next one that is ready. A request other than GET goes to the next
+        host only if it reached none: one that a broker answered with 503 may have happened."""
         for left in reversed(range(len(self._urls))):
             url = self.url
             try:
-                return await self._once(method, path, content, query)
-            except (NotReady, ConnectionLost) as error:
-                if self.url == url:  # no other call has moved on
-                    self.url = self._urls[(self._urls.index(url) + 1) % len(self._urls)]
+                answer = await self._once(method, path, content, query)
+            except (NotReady, ConnectionLost, TimedOut) as error:
+                self._leave(url)
                 if not left or not isinstance(error, NotReady):
                     raise
+                continue
+            if answer.status == 503:
+                self._leave(url)
+                if left and method == "GET":
+                    continue
+            if answer.status >= 300:
+                raise error_from(answer.status, answer.body, call=answer.call)
+            return answer
         raise AssertionError("the last host answers or raises")
+
+    def _leave(self, url: str) -> None:
+        """The next calls begin with the next host, unless another call has moved on already."""
+        if self.url == url:
+            self.url = self._urls[(self._urls.index(url) + 1) % len(self._urls)]
 
     async def _once(self, method: str, path: str, content: bytes, query: Query) -> RestResponse:
         url = str(httpx2.URL(self.url + path, params=query) if query else self.url + path)
@@ -163,8 +176,6 @@ class RestTransport:
                     "broker, or the redirect goes from https to http. Call it by its own admin URL",
                     call=answer.call,
                 )
-            if answer.status >= 300:
-                raise error_from(answer.status, answer.body, call=answer.call)
             return answer
         raise Unavailable(f"more than {CLIENT_REDIRECTS_MAX} redirects: brokers redirect to each other", url=self.url)
 
