@@ -129,7 +129,8 @@ class SessionMachine:
         self._draw = draw
         self._password = b""
         self._next = 0  # index of the server to dial
-        self._failures = 0  # dials in a row without an accepted session
+        self._failures = 0  # dials in a row without a session that lasted
+        self._attached_at = 0.0
         self._asked = 0  # session of the greeting under way
         self._attached_once = False
         self._lost = False  # announced, and no new session yet
@@ -233,7 +234,7 @@ class SessionMachine:
         self.phase = Phase.ATTACHED
         self.session, self._password = response.session, response.password
         self.timeout_s = response.timeout_ms / 1000
-        self._failures = 0
+        self._attached_at = now
         self._heard_at = self._sent_at = now
         effects: list[Effect] = [Attach()]
         if self._attached_once:
@@ -245,6 +246,10 @@ class SessionMachine:
         return effects
 
     def _disconnected(self, now: float) -> list[Effect]:
+        """A server that accepts and drops at once counts as one that does not accept: every attach costs it watches."""
+        if now - self._attached_at < ZOOKEEPER_REDIAL_S_MAX:
+            return [Announce(Session.CONNECTION_LOST), *self._failed(now)]
+        self._failures = 0
         self._turn()
         return [Announce(Session.CONNECTION_LOST), *self._redial(now)]
 

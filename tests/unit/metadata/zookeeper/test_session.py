@@ -113,12 +113,20 @@ def test_an_expired_session_is_replaced_at_the_same_server(attached: Driven) -> 
 
 
 def test_servers_are_dialled_in_turn_and_each_round_ends_with_a_wait(attached: Driven) -> None:
+    attached.pass_s(1)
     assert attached.do(SocketLost()) == [LOST, Dial(B)]
     assert attached.do(SocketLost()) == [Dial(C)]
     assert attached.do(SocketLost()) == [Dial(A)]
     assert attached.do(SocketLost()) == []
     assert attached.machine.phase is Phase.WAITING
     assert attached.next() == [Dial(B)]
+
+
+def test_servers_that_drop_what_they_accept_are_dialled_with_waits(attached: Driven) -> None:
+    assert attached.do(SocketLost()) == [LOST, Dial(B)]
+    assert attached.do(SocketLost()) == [Dial(C)]
+    assert attached.do(SocketLost()) == []
+    assert attached.machine.phase is Phase.WAITING
 
 
 def test_a_server_that_does_not_accept_in_time_is_left(attached: Driven) -> None:
