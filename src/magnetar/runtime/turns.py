@@ -54,6 +54,8 @@ class Turns:
             if waiting:  # one of them in any case: new work without end must not stop them
                 waiting -= 1
                 self._do(self._waiting)
+            if new:  # half a budget in any case: one expensive piece in each turn must not stop all requests
+                self.left = max(self.left, self._cost_max // 2)
             while new and self.left > 0:
                 new -= 1
                 self._do(self._new)

@@ -67,17 +67,29 @@ def test_new_work_comes_before_work_that_had_a_turn_and_does_not_stop_it() -> No
         for name in "xyz":
             diary.turns.soon(lambda name=name: diary.work(name, 100))
         await settle(1)
-        assert diary.done == ["a"]  # one of the old in each turn
+        assert diary.done == ["a", "x"]  # one of the old in each turn, and half a budget of the new
         await settle(1)
-        assert diary.done == ["a", "b"]
-        await settle(3)
-        assert diary.done == ["a", "b", "x", "y", "z"]
+        assert diary.done == ["a", "x", "b", "y"]
+        await settle(1)
+        assert diary.done == ["a", "x", "b", "y", "z"]
         diary.done.clear()
         diary.turns.later(lambda: diary.work("a", 50))
         diary.turns.later(lambda: diary.work("b", 50))
         diary.turns.soon(lambda: diary.work("x", 50))
         await settle(1)
         assert diary.done == ["a", "x"]
+
+    run_on_clock(body)
+
+
+def test_expensive_work_without_end_does_not_stop_new_work() -> None:
+    async def body() -> None:
+        diary = Diary(Turns(100))
+        diary.turns.later(lambda: diary.work("a", 100, again=50))
+        for name in "xyz":
+            diary.turns.soon(lambda name=name: diary.work(name, 20))
+        await settle(2)
+        assert set("xyz") <= set(diary.done)
 
     run_on_clock(body)
 

@@ -231,11 +231,11 @@ class Journal:
             while batch.answered < len(batch.items):
                 self._answer_next(batch)
                 if turns.left <= 0 and batch.answered < len(batch.items):
-                    turns.later(self._answer_some)
+                    turns.soon(self._answer_some)
                     return
             self._answered(batch)
             if turns.left <= 0 and self._durable:
-                turns.later(self._answer_some)
+                turns.soon(self._answer_some)
                 return
         self._rest()
 
