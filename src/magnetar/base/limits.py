@@ -203,6 +203,7 @@ BACKLOG_READ_BYTES_MAX = (
     1024 * 1024
 )  # one block of a backlog: large enough for hundreds of entries, small enough to hold per reader
 BACKLOG_READ_ENTRIES_MAX = 1_000
+NON_PERSISTENT_RUN_BYTES = 1_024  # objects of one waiting run, which clients can make as small as one message
 NON_PERSISTENT_WAITING_BYTES_MAX = 4 * 1024 * 1024  # of one topic, while it delivers to many subscriptions; then drops
 REPLAY_TURN_ENTRIES_MAX = 200  # entries handed out again in one turn
 GIVEN_BACK_ENTRIES_MAX = 1_000  # of a consumer that left, taken over by the others in one turn: some milliseconds

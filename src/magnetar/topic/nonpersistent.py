@@ -14,7 +14,7 @@ from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Corrupt, MagnetarError, Refused
 from magnetar.base.ids import BEFORE_ALL, Position, Term
-from magnetar.base.limits import NON_PERSISTENT_WAITING_BYTES_MAX, SHARED_PUSH_COST
+from magnetar.base.limits import NON_PERSISTENT_RUN_BYTES, NON_PERSISTENT_WAITING_BYTES_MAX, SHARED_PUSH_COST
 from magnetar.base.names import TopicName
 from magnetar.ledger.run import Run
 from magnetar.runtime.runtime import Runtime
@@ -69,6 +69,7 @@ class NonPersistentTopic:
         # Each with the subscriptions that still get it, and its sender.
         self._undelivered: deque[tuple[Run, Iterator[LooseSubscription], ClientChannel]] = deque()
         self._undelivered_bytes = 0
+        self._receivers: tuple[LooseSubscription, ...] | None = None  # None: the subscriptions have changed
 
     @property
     def closing(self) -> bool:
@@ -100,13 +101,15 @@ class NonPersistentTopic:
     def _deliver(self, run: Run, sender: ClientChannel) -> None:
         """To every subscription, in order. Many take several turns of the loop; later messages wait,
         and are dropped beyond a bound, since nothing here is stored."""
-        subscriptions = list(self.subscriptions.values())
-        if self._undelivered_bytes + run.size > NON_PERSISTENT_WAITING_BYTES_MAX:
-            self.dropped += run.messages * len(subscriptions)
+        if self._receivers is None:
+            self._receivers = tuple(self.subscriptions.values())
+        kept_bytes = run.size + NON_PERSISTENT_RUN_BYTES
+        if self._undelivered and self._undelivered_bytes + kept_bytes > NON_PERSISTENT_WAITING_BYTES_MAX:
+            self.dropped += run.messages * len(self._receivers)
             sender.released(run.size)
             return
-        self._undelivered.append((run, iter(subscriptions), sender))
-        self._undelivered_bytes += run.size
+        self._undelivered.append((run, iter(self._receivers), sender))
+        self._undelivered_bytes += kept_bytes
         if len(self._undelivered) == 1:
             self._deliver_some()
 
@@ -121,7 +124,7 @@ class NonPersistentTopic:
                     turns.later(self._deliver_some)
                     return
             self._undelivered.popleft()
-            self._undelivered_bytes -= run.size
+            self._undelivered_bytes -= run.size + NON_PERSISTENT_RUN_BYTES
             sender.released(run.size)
 
     async def subscribe(self, request: Subscribe, outlet: ClientChannel) -> Consumer:
@@ -140,6 +143,7 @@ class NonPersistentTopic:
         consumer.connected_ms = self.runtime.wall()
         subscription.attach(consumer, request.kind)
         self.subscriptions[request.subscription] = subscription
+        self._receivers = None
         return consumer
 
     def activate(self, consumer: Consumer) -> None:
@@ -163,6 +167,7 @@ class NonPersistentTopic:
             subscription.detach(leaving)
             if not subscription.consumers and self.subscriptions.get(subscription.name) is subscription:
                 del self.subscriptions[subscription.name]
+                self._receivers = None
 
     async def leave(self, consumer: Consumer) -> None:
         self.remove_consumer(consumer)
@@ -208,6 +213,7 @@ class NonPersistentTopic:
                 consumer.outlet.write(commands.close_consumer(consumer.id, url=url, url_tls=url_tls))
             subscription.detach(list(subscription.consumers))
         self.subscriptions.clear()
+        self._receivers = None
         while self._undelivered:
             run, _, sender = self._undelivered.popleft()
             sender.released(run.size)

@@ -9,6 +9,7 @@ import pytest
 
 from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Refused
 from magnetar.base.ids import Position, Term
+from magnetar.base.limits import NON_PERSISTENT_RUN_BYTES, NON_PERSISTENT_WAITING_BYTES_MAX
 from magnetar.base.names import topic_name
 from magnetar.topic.nonpersistent import NonPersistentTopic
 from magnetar.topic.producers.producer import Producer
@@ -211,3 +212,24 @@ async def test_closing_sends_everybody_away_and_lets_nobody_in() -> None:
     before = len(producing.heard)
     scene.topic.publish(producer, gathered(send_frame(1, 0, an_entry("late"))))
     assert len(producing.heard) == before
+
+
+async def test_tiny_messages_that_wait_for_delivery_are_bounded_by_number() -> None:
+    scene = Scene()
+    out = Out()
+    for number in range(3):
+        await scene.consumer(out, subscription=f"s{number}", permits=100_000)
+    scene.topic.runtime.turns.left = 0
+    for _ in range(NON_PERSISTENT_WAITING_BYTES_MAX // NON_PERSISTENT_RUN_BYTES + 100):
+        await scene.publish(*texts("a"))
+    assert len(scene.topic._undelivered) * NON_PERSISTENT_RUN_BYTES <= NON_PERSISTENT_WAITING_BYTES_MAX
+    assert scene.topic.dropped >= 3 * 100
+
+
+async def test_message_larger_than_the_bound_is_delivered_when_none_waits() -> None:
+    scene = Scene()
+    out = Out()
+    await scene.consumer(out)
+    await scene.publish(an_entry("a" * (NON_PERSISTENT_WAITING_BYTES_MAX + 1)))
+    assert len(out.delivered) == 1
+    assert scene.topic.dropped == 0
