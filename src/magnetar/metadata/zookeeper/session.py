@@ -246,7 +246,7 @@ class SessionMachine:
         return effects
 
     def _disconnected(self, now: float) -> list[Effect]:
-        """A server that accepts and drops at once counts as one that does not accept: every attach costs it watches."""
+        """A server that drops what it accepts counts as one that accepts nothing: every session costs watches."""
         if now - self._attached_at < ZOOKEEPER_REDIAL_S_MAX:
             return [Announce(Session.CONNECTION_LOST), *self._failed(now)]
         self._failures = 0
