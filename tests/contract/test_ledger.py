@@ -1,4 +1,3 @@
-# long: the contract of a ledger store, read and run as one
 """The contract of a ledger store, on every engine: read beside `magnetar/ledger/store.py`."""
 
 from __future__ import annotations

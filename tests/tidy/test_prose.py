@@ -38,6 +38,11 @@ def too_long(source: Source) -> Iterator[str]:
         )
 
 
+def stale_mark(source: Source) -> Iterator[str]:
+    if source.text.startswith("# long:") and source.text.count("\n") <= LINES_MAX:
+        yield source.found(1, f"at most {LINES_MAX} lines need no reason: remove the line '# long: '")
+
+
 def vague_name(source: Source) -> Iterator[str]:
     for part in source.parts[1:]:
         if VAGUE.fullmatch(part.removesuffix(".py")):
@@ -71,7 +76,16 @@ def asserts_that_vanish(source: Source) -> Iterator[str]:
             yield source.found(node, "a tuple is always true")
 
 
-EVERYWHERE: list[Rule] = [no_docstring, too_long, vague_name, left_undone, prints, broad_except, asserts_that_vanish]
+EVERYWHERE: list[Rule] = [
+    no_docstring,
+    too_long,
+    stale_mark,
+    vague_name,
+    left_undone,
+    prints,
+    broad_except,
+    asserts_that_vanish,
+]
 
 
 @pytest.mark.parametrize("rule", EVERYWHERE, ids=lambda rule: rule.__name__)
@@ -95,6 +109,7 @@ DOC = '"""A module that says in a sentence what it is for."""\n'
         (no_docstring, "src/magnetar/topic/__init__.py", DOC),
         (too_long, "src/magnetar/topic/x.py", DOC + "x = 1\n" * 500),
         (too_long, "src/magnetar/topic/x.py", "# long:\n" + DOC + "x = 1\n" * 500),
+        (stale_mark, "src/magnetar/topic/x.py", "# long: one table, read as a page\n" + DOC),
         (vague_name, "src/magnetar/topic/helpers.py", DOC),
         (vague_name, "src/magnetar/topic/topic_manager.py", DOC),
         (vague_name, "src/magnetar/topic/base_dispatcher.py", DOC),
@@ -118,6 +133,7 @@ def test_a_breach_is_caught(rule: Rule, path: str, text: str) -> None:
             "src/magnetar/topic/x.py",
             "# long: the whole table in one place, read as one\n" + DOC + "x = 1\n" * 500,
         ),
+        (stale_mark, "src/magnetar/topic/x.py", "# long: one table, read as a page\n" + DOC + "x = 1\n" * 500),
         (vague_name, "src/magnetar/ledger/managed.py", DOC),
         (prints, "src/magnetar/cli/x.py", DOC + "print('x')\n"),
         (left_undone, "src/magnetar/topic/x.py", DOC + "todo = []\n"),

@@ -1,4 +1,3 @@
-# long: one list of the calls between brokers, a struct each; it is read as a page
 """Calls between brokers about a topic: the owner of its bundle creates, seals and deletes it, and flushes its cursors.
 
 Every call names its operation and the term of the caller. A call may be repeated, may arrive late, and may have

@@ -1,4 +1,3 @@
-# long: one table, a row a family; it is read as a page, not as code
 """Every metric family that a broker shows: its name, type, labels and help.
 
 `/metrics` takes HELP and TYPE from this table, and docs/METRICS.md is generated from it. A family that is not in the

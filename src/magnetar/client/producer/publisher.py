@@ -1,4 +1,3 @@
-# long: one actor between its batches, what is pending, its connection and its producer; each call is a few lines
 """Publishes to one topic or one partition: gathers, closes and writes batches, and processes receipts, in one order.
 
 Every added message is stored once and in order, or its sender receives an error. After a connection loss every entry

@@ -1,4 +1,3 @@
-# long: one state with its byte form; every method is a few lines over the same four fields
 """The acknowledgements of one subscription: a mark, intervals after it, bits inside batches, and redelivery counts.
 
 Pure. It guarantees that no message is skipped: everything at or before `mark` is acknowledged, and after it the entries

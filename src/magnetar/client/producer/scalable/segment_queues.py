@@ -1,4 +1,3 @@
-# long: one decider with all that may happen to a message, in the order in which it does
 """The segment queues of one producer: assigns each message to a segment and keeps the order across splits and merges.
 
 Each active segment has a queue. When a segment is sealed, its queue freezes. Once no more answers can arrive for it,
