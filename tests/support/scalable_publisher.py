@@ -58,7 +58,7 @@ class World:
 
     def expire(self) -> None:
         """The time of all that waits is over."""
-        self.publisher._apply(self.publisher._lanes.expired(math.inf))
+        self.publisher._apply(self.publisher._queues.expired(math.inf))
 
     def split(self, segment: int) -> Layout:
         return self.scaled.layout.split(SegmentId(segment), now_ms=1)

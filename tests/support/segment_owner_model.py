@@ -1,4 +1,4 @@
-"""A model of the owners of segments, as lanes meet them: they keep or refuse each entry, are sealed at any point, lose
+"""A model of the owners of segments, as queues meet them: they keep or refuse each entry, are sealed at any point, lose
 answers, and know (with deduplication) what came before them. Every step is a call, so that a state machine or a seed
 can choose them. `Violation` says which promise was broken.
 """
@@ -109,7 +109,7 @@ class Owner:
 
 
 class World:
-    """`lanes` is the decider, or a mutant of it."""
+    """`queues` is the decider, or a mutant of it."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class World:
         make: Callable[..., SegmentQueues] = SegmentQueues,
         buckets: int = 1,
     ):
-        self.lanes = make(cut=BatchLimits(messages_max=batch))
+        self.queues = make(cut=BatchLimits(messages_max=batch))
         self.deduplicated = deduplicated
         self.layout: Layout = initial(segments, now_ms=0, buckets=buckets)
         self.layouts = [self.layout]
         self.intent: tuple[list[SegmentId], tuple[Child, ...]] | None = None
         self.owners = {one.id: self._owner(one.range, []) for one in self.layout.active}
-        self.wanted: set[SegmentId] = set()  # lanes that shall be attached
+        self.wanted: set[SegmentId] = set()  # queues that shall be attached
         self.settling: set[SegmentId] = set()
         self.sent: list[Value] = []
         self.wired: set[Value] = set()
@@ -145,20 +145,20 @@ class World:
         self.sent.append(value)
         deadline = self.last_deadline = max(self.now + timeout, self.last_deadline)
         fields, route = keyed(key), KeyRoute(SLOTS[key], SLOTS[key])
-        if alone or self.lanes.gather(value, fields, None, route, 1, deadline) is None:
-            self.lanes.add(value, route, size=1, deadline=deadline, alone=alone, fields=fields)
+        if alone or self.queues.gather(value, fields, None, route, 1, deadline) is None:
+            self.queues.add(value, route, size=1, deadline=deadline, alone=alone, fields=fields)
 
     def wait(self, time: float) -> None:
         self.now += time
-        self.apply([*self.lanes.expired(self.now)])
-        due = self.lanes.deadline
+        self.apply([*self.queues.expired(self.now)])
+        due = self.queues.deadline
         if due is not None and due <= self.now:
             raise Violation("what is due is not given up")
 
     # What the actor does
 
     def tell(self, event: Any) -> None:
-        self.apply(self.lanes.handle(event))
+        self.apply(self.queues.handle(event))
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -190,7 +190,7 @@ class World:
             raise Violation(f"told unknown, and it never left: {value}")
 
     def write(self, id: SegmentId) -> bool:
-        entry = self.lanes.next_entry(id)
+        entry = self.queues.next_entry(id)
         if entry is None:
             return False
         if not self.owners[id].attached:
@@ -248,11 +248,11 @@ class World:
             return
         kind, sequence = owner.answers.popleft()
         if kind == "receipt":
-            self.stored(self.lanes.stored(id, sequence))
+            self.stored(self.queues.stored(id, sequence))
         elif kind == "closed":
             self._closed(id, certain=True)
         else:
-            self.apply(self.lanes.refused(id, sequence, Sealed() if kind == "sealed" else StorageFailed()))
+            self.apply(self.queues.refused(id, sequence, Sealed() if kind == "sealed" else StorageFailed()))
 
     def stored(self, entry: QueuedEntry | None) -> None:
         for message in [] if entry is None else entry.messages:
@@ -346,7 +346,7 @@ class World:
         missing = [value for value in self.sent if value not in self.fates]
         if missing:
             raise Violation(f"never told: {missing}")
-        if self.lanes.bytes or self.lanes.messages or self.lanes.deadline is not None:
+        if self.queues.bytes or self.queues.messages or self.queues.deadline is not None:
             raise Violation("room is not given back")
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Lanes over a few small layouts, and short ways to say what goes in and what comes out."""
+"""Segment queues over a few small layouts, and short ways to say what goes in and what comes out."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ MERGED = SPLIT.merge([SegmentId(1), SegmentId(2)], now_ms=2).whole()  # entry bu
 PARENT, LOW, HIGH = SegmentId(0), SegmentId(1), SegmentId(2)
 
 
-def some_lanes(layout=ONE, *, last: int = -1, **options) -> SegmentQueues:
-    lanes = SegmentQueues(**options)
-    for effect in lanes.handle(LayoutAdvanced(layout)):
+def some_queues(layout=ONE, *, last: int = -1, **options) -> SegmentQueues:
+    queues = SegmentQueues(**options)
+    for effect in queues.handle(LayoutAdvanced(layout)):
         assert isinstance(effect, AttachSegment)
-        lanes.handle(SegmentAttached(effect.segment, last))
-    return lanes
+        queues.handle(SegmentAttached(effect.segment, last))
+    return queues
 
 
-def add(lanes: SegmentQueues, slot: int, name: str = "", *, deadline: float = 10.0, **options) -> SegmentId:
-    return lanes.add(name, KeyRoute(slot, slot), size=options.pop("size", 1), deadline=deadline, **options).segment
+def add(queues: SegmentQueues, slot: int, name: str = "", *, deadline: float = 10.0, **options) -> SegmentId:
+    return queues.add(name, KeyRoute(slot, slot), size=options.pop("size", 1), deadline=deadline, **options).segment
 
 
 def names(entry: QueuedEntry | None) -> list[str]:
     return [] if entry is None else [message.item for message in entry.messages]
 
 
-def written(lanes: SegmentQueues, segment: SegmentId) -> list[list[str]]:
+def written(queues: SegmentQueues, segment: SegmentId) -> list[list[str]]:
     found = []
-    while (entry := lanes.next_entry(segment)) is not None:
+    while (entry := queues.next_entry(segment)) is not None:
         found.append(names(entry))
     return found
 

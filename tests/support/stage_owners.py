@@ -123,7 +123,7 @@ class Owner:
 
 
 class World:
-    """Layouts, their owners, and the lanes of the producer that pours; `routing` is the topic's."""
+    """Layouts, their owners, and the queues of the producer that pours; `routing` is the topic's."""
 
     def __init__(
         self,
@@ -151,9 +151,9 @@ class World:
         for owner in self.owners.values():
             owner.arriving.clear()
             owner.answers.clear()
-        self.lanes = self._make(cut=cut or self.cut)
+        self.queues = self._make(cut=cut or self.cut)
         self.router = SegmentRouter(self.routing, producer=PRODUCER, deduplicated=True)
-        self.apply(self.lanes.handle(LayoutAdvanced(self.layout)))
+        self.apply(self.queues.handle(LayoutAdvanced(self.layout)))
         return max(owner.dedup.highest(PRODUCER) for owner in self.owners.values())
 
     def apply(self, effects: Iterable[Effect]) -> None:
@@ -161,13 +161,13 @@ class World:
             match effect:
                 case AttachSegment(segment=segment):
                     self.apply(
-                        self.lanes.handle(SegmentAttached(segment, self.owners[segment].dedup.highest(PRODUCER)))
+                        self.queues.handle(SegmentAttached(segment, self.owners[segment].dedup.highest(PRODUCER)))
                     )
                 case DrainSegment() | DropSegment():
                     pass  # `reshape` says what came of it
 
     def decanter(self) -> StageRebatcher:
-        cutting = by_segments(self.layout, self.routing, self.lanes.cut, self.lanes.next_sequence)
+        cutting = by_segments(self.layout, self.routing, self.queues.cut, self.queues.next_sequence)
         assert cutting is not None
         return StageRebatcher(cutting, PRODUCER, first=FIRST)
 
@@ -181,7 +181,7 @@ class World:
         return decanter.sheaves()
 
     def pour(self, sheaves: Sequence[PrebuiltBatch]) -> None:
-        if self.lanes.add_sheaves(sheaves, 10.0):
+        if self.queues.add_sheaves(sheaves, 10.0):
             self.whole += 1
             return
         for number, payload, fields in in_order(sheaves):
@@ -196,7 +196,7 @@ class World:
             self._add(data, fields, FIRST + place)
 
     def _add(self, payload: bytes, fields: MessageFields, number: int) -> None:
-        self.lanes.add(
+        self.queues.add(
             payload,
             self.router.route(fields, number, self.layout),
             size=wire_size(payload, fields),
@@ -208,7 +208,7 @@ class World:
     def frames(self) -> Iterator[tuple[SegmentId, bytes]]:
         """All that may be written now."""
         for segment in sorted(self.owners):
-            while (entry := self.lanes.next_entry(segment)) is not None:
+            while (entry := self.queues.next_entry(segment)) is not None:
                 stamp = replace(STAMP, producer=f"{PRODUCER}-seg-{segment}".encode())
                 [frame] = pack(entry, stamp, 1, chunking=False).frames
                 yield segment, frame
@@ -239,17 +239,17 @@ class World:
     def answer(self, segment: SegmentId, entries: int = 1 << 30) -> None:
         owner = self.owners[segment]
         for _ in range(min(entries, len(owner.answers))):
-            self.lanes.stored(segment, owner.answers.popleft())
+            self.queues.stored(segment, owner.answers.popleft())
 
     def calm(self) -> None:
         """Everything gets where it goes."""
-        while self.lanes.messages:
+        while self.queues.messages:
             self.write()
-            before = self.lanes.messages
+            before = self.queues.messages
             for segment in sorted(self.owners):
                 self.arrive(segment)
                 self.answer(segment)
-            assert self.lanes.messages < before, "nothing moves any more"
+            assert self.queues.messages < before, "nothing moves any more"
 
     def reshape(self, layout: Layout) -> None:
         """The producer hears of it when all is over: what was not answered before is in doubt."""
@@ -261,9 +261,9 @@ class World:
                 self.owners[one.id] = Owner(one.range, first.unite(others).restrict(one.range))
         self.layout = layout
         self.gone += parents.values()
-        self.apply(self.lanes.handle(LayoutAdvanced(layout)))
+        self.apply(self.queues.handle(LayoutAdvanced(layout)))
         for id, owner in parents.items():
-            self.apply(self.lanes.handle(SegmentDetached(id, certain=not owner.answers)))
+            self.apply(self.queues.handle(SegmentDetached(id, certain=not owner.answers)))
 
     # What there is
 

@@ -419,7 +419,7 @@ UNLOADS_AT_ONCE_MAX = 100  # topics unloaded together, of a bundle or at a stop:
 
 # Stream consumers of scalable topics
 FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client
-BUCKETS_FILLED_MAX = 8  # full entries that one lane gathers at most before it writes them, a bucket each
+BUCKETS_FILLED_MAX = 8  # full entries that one segment queue gathers at most before it writes them, a bucket each
 BUCKET_WINDOW_S = 1.0  # messages that came within this may change places for the sake of their entry buckets
 REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
 HELD_BACK_WARN_S_MIN = 1.0  # until the first warning that unacknowledged messages keep the next segments waiting

@@ -203,14 +203,14 @@ class PutsSheavesOneAfterTheOther(SegmentQueues):
 class IgnoresTheMarkOfTheOwner(SegmentQueues):
     def add_sheaves(self, sheaves: Sequence[PrebuiltBatch], deadline: float) -> list[SegmentQueue]:
         for segment in SegmentId(0), SegmentId(1), SegmentId(2):
-            lane = self.lane(segment)
-            if lane is not None:
-                lane.mark = -1
+            queue = self.queue(segment)
+            if queue is not None:
+                queue.mark = -1
         return super().add_sheaves(sheaves, deadline)
 
 
 @pytest.mark.parametrize("make", [PutsSheavesOneAfterTheOther, IgnoresTheMarkOfTheOwner])
-def test_lanes_that_forget_what_sheaves_need_are_found_out(make: type[SegmentQueues]) -> None:
+def test_queues_that_forget_what_sheaves_need_are_found_out(make: type[SegmentQueues]) -> None:
     def lives() -> None:
         for seed in range(200):
             live(seed, make)

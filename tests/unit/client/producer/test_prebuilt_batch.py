@@ -23,13 +23,13 @@ from magnetar.client.producer.scalable.segment_queues import (
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.plain_layout import synthetic
 from magnetar.layout.routing import Routing
-from tests.support.segment_queues import HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_queues, written
 
 STAMP = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
 SLOTS = (0, 0xFFFF)
 
 
-def a_sheaf(lanes: SegmentQueues, *rows: str, layout: Layout = ONE) -> PrebuiltBatch:
+def a_sheaf(queues: SegmentQueues, *rows: str, layout: Layout = ONE) -> PrebuiltBatch:
     """Rows that begin with "a" have the lowest slot, others the highest."""
 
     def singles() -> Iterable[Single]:
@@ -40,7 +40,7 @@ def a_sheaf(lanes: SegmentQueues, *rows: str, layout: Layout = ONE) -> PrebuiltB
     return PrebuiltBatch(
         b"|".join(row.encode() for row in rows),
         len(rows),
-        lanes.next_sequence,
+        queues.next_sequence,
         value_bytes=sum(map(len, rows)),
         singles=singles,
         key=rows[0][:1].encode(),
@@ -49,113 +49,113 @@ def a_sheaf(lanes: SegmentQueues, *rows: str, layout: Layout = ONE) -> PrebuiltB
     )
 
 
-def payloads(lanes: SegmentQueues, segment: SegmentId) -> list[list[tuple[bytes, int]]]:
+def payloads(queues: SegmentQueues, segment: SegmentId) -> list[list[tuple[bytes, int]]]:
     found = []
-    while (entry := lanes.next_entry(segment)) is not None:
+    while (entry := queues.next_entry(segment)) is not None:
         found.append([(message.item, message.sequence) for message in entry.messages])
     return found
 
 
 def test_a_sheaf_is_one_entry_and_as_many_messages_as_it_has():
-    lanes = some_lanes()
-    sheaf = a_sheaf(lanes, "a1", "a2", "a3")
-    assert lanes.add_sheaf(sheaf, 10.0) is lanes.lane(PARENT)
-    assert (lanes.messages, lanes.next_sequence, lanes.places) == (3, 3, 3)
-    entry = lanes.next_entry(PARENT)
+    queues = some_queues()
+    sheaf = a_sheaf(queues, "a1", "a2", "a3")
+    assert queues.add_sheaf(sheaf, 10.0) is queues.queue(PARENT)
+    assert (queues.messages, queues.next_sequence, queues.places) == (3, 3, 3)
+    entry = queues.next_entry(PARENT)
     assert entry is not None
     assert (names(entry), entry.sequence, entry.highest) == ([sheaf], 0, 2)
     assert pack(entry, STAMP, 1, chunking=False).frames == [sheaf.frame(STAMP, 1)]
-    assert lanes.stored(PARENT, 0) is entry
-    assert (lanes.messages, lanes.bytes) == (0, 0)
+    assert queues.stored(PARENT, 0) is entry
+    assert (queues.messages, queues.bytes) == (0, 0)
 
 
 def test_messages_before_and_behind_a_sheaf_keep_their_places():
-    lanes = some_lanes()
-    add(lanes, 0, "a1")
-    sheaf = a_sheaf(lanes, "a2", "a3")
-    lanes.add_sheaf(sheaf, 10.0)
-    add(lanes, 0, "a4")
-    assert written(lanes, PARENT) == [["a1"], [sheaf], ["a4"]]
+    queues = some_queues()
+    add(queues, 0, "a1")
+    sheaf = a_sheaf(queues, "a2", "a3")
+    queues.add_sheaf(sheaf, 10.0)
+    add(queues, 0, "a4")
+    assert written(queues, PARENT) == [["a1"], [sheaf], ["a4"]]
 
 
 def test_a_split_takes_a_sheaf_apart_and_every_message_goes_where_its_key_is():
-    lanes = some_lanes(cut=BatchLimits(messages_max=10))
-    lanes.add_sheaf(a_sheaf(lanes, "a1", "b1", "a2"), 10.0)
-    lanes.add_sheaf(a_sheaf(lanes, "b2", "a3"), 10.0)
-    assert len(payloads(lanes, PARENT)) == 2
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW))
-    lanes.handle(SegmentAttached(HIGH))
-    lanes.handle(SegmentDetached(PARENT, certain=True))
-    assert payloads(lanes, LOW) == [[(b"a1", 0), (b"a2", 2), (b"a3", 4)]]
-    assert payloads(lanes, HIGH) == [[(b"b1", 1), (b"b2", 3)]]
-    assert lanes.messages == 5
-    lanes.stored(LOW, 0)
-    lanes.stored(HIGH, 1)
-    assert (lanes.messages, lanes.bytes) == (0, 0)
+    queues = some_queues(cut=BatchLimits(messages_max=10))
+    queues.add_sheaf(a_sheaf(queues, "a1", "b1", "a2"), 10.0)
+    queues.add_sheaf(a_sheaf(queues, "b2", "a3"), 10.0)
+    assert len(payloads(queues, PARENT)) == 2
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW))
+    queues.handle(SegmentAttached(HIGH))
+    queues.handle(SegmentDetached(PARENT, certain=True))
+    assert payloads(queues, LOW) == [[(b"a1", 0), (b"a2", 2), (b"a3", 4)]]
+    assert payloads(queues, HIGH) == [[(b"b1", 1), (b"b2", 3)]]
+    assert queues.messages == 5
+    queues.stored(LOW, 0)
+    queues.stored(HIGH, 1)
+    assert (queues.messages, queues.bytes) == (0, 0)
 
 
 def test_what_may_be_stored_of_a_sheaf_is_sent_one_by_one_below_what_the_children_know():
-    lanes = some_lanes(cut=BatchLimits(messages_max=10))
-    lanes.add_sheaf(a_sheaf(lanes, "a1", "a2", "b1"), 10.0)
-    payloads(lanes, PARENT)
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentDetached(PARENT, certain=False))
-    lanes.handle(SegmentAttached(LOW, 2))
-    lanes.handle(SegmentAttached(HIGH, -1))
-    assert payloads(lanes, LOW) == [[(b"a1", 0)], [(b"a2", 1)]]
-    assert payloads(lanes, HIGH) == [[(b"b1", 2)]]
-    gone = lanes.expired(99.0)
+    queues = some_queues(cut=BatchLimits(messages_max=10))
+    queues.add_sheaf(a_sheaf(queues, "a1", "a2", "b1"), 10.0)
+    payloads(queues, PARENT)
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentDetached(PARENT, certain=False))
+    queues.handle(SegmentAttached(LOW, 2))
+    queues.handle(SegmentAttached(HIGH, -1))
+    assert payloads(queues, LOW) == [[(b"a1", 0)], [(b"a2", 1)]]
+    assert payloads(queues, HIGH) == [[(b"b1", 2)]]
+    gone = queues.expired(99.0)
     assert {message.message.fate for message in gone} == {SendStatus.UNKNOWN}
 
 
 def test_a_merge_puts_the_messages_of_sheaves_in_the_order_of_sending():
-    lanes = some_lanes(SPLIT, cut=BatchLimits(messages_max=10))
-    lanes.add_sheaf(a_sheaf(lanes, "a1", "a2", layout=SPLIT), 10.0)
-    lanes.add_sheaf(a_sheaf(lanes, "b1", "b2", layout=SPLIT), 10.0)
-    add(lanes, 0, "a3")
-    lanes.handle(LayoutAdvanced(MERGED))
-    lanes.handle(SegmentDetached(LOW, certain=True))
-    lanes.handle(SegmentDetached(HIGH, certain=True))
-    lanes.handle(SegmentAttached(SegmentId(3)))
-    assert payloads(lanes, SegmentId(3)) == [[(b"a1", 0), (b"a2", 1), (b"b1", 2), (b"b2", 3), ("a3", 4)]]
+    queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
+    queues.add_sheaf(a_sheaf(queues, "a1", "a2", layout=SPLIT), 10.0)
+    queues.add_sheaf(a_sheaf(queues, "b1", "b2", layout=SPLIT), 10.0)
+    add(queues, 0, "a3")
+    queues.handle(LayoutAdvanced(MERGED))
+    queues.handle(SegmentDetached(LOW, certain=True))
+    queues.handle(SegmentDetached(HIGH, certain=True))
+    queues.handle(SegmentAttached(SegmentId(3)))
+    assert payloads(queues, SegmentId(3)) == [[(b"a1", 0), (b"a2", 1), (b"b1", 2), (b"b2", 3), ("a3", 4)]]
 
 
 def test_a_sheaf_of_another_layout_or_another_number_is_not_taken():
-    lanes = some_lanes()
-    older = a_sheaf(lanes, "a1", "a2")
-    add(lanes, 0, "a0")
-    assert lanes.add_sheaf(older, 10.0) is None  # its numbers were given away
-    later = a_sheaf(lanes, "a1", "a2")
-    lanes.handle(LayoutAdvanced(SPLIT))
-    assert lanes.add_sheaf(later, 10.0) is None
-    assert lanes.messages == 1
+    queues = some_queues()
+    older = a_sheaf(queues, "a1", "a2")
+    add(queues, 0, "a0")
+    assert queues.add_sheaf(older, 10.0) is None  # its numbers were given away
+    later = a_sheaf(queues, "a1", "a2")
+    queues.handle(LayoutAdvanced(SPLIT))
+    assert queues.add_sheaf(later, 10.0) is None
+    assert queues.messages == 1
 
 
 def test_a_sheaf_is_not_taken_while_a_sealed_segment_keeps_its_keys():
-    lanes = some_lanes()
-    add(lanes, 0, "a1")
-    written(lanes, PARENT)
-    lanes.handle(LayoutAdvanced(SPLIT))
-    assert lanes.add_sheaf(a_sheaf(lanes, "a2", "a3", layout=SPLIT), 10.0) is None
+    queues = some_queues()
+    add(queues, 0, "a1")
+    written(queues, PARENT)
+    queues.handle(LayoutAdvanced(SPLIT))
+    assert queues.add_sheaf(a_sheaf(queues, "a2", "a3", layout=SPLIT), 10.0) is None
 
 
 def test_a_sheaf_written_and_lost_is_the_same_entry_again():
-    lanes = some_lanes()
-    sheaf = a_sheaf(lanes, "a1", "a2")
-    lanes.add_sheaf(sheaf, 10.0)
-    first = lanes.next_entry(PARENT)
-    lanes.handle(SegmentDetached(PARENT))
-    lanes.handle(SegmentAttached(PARENT, 1))
-    assert lanes.next_entry(PARENT) is first
+    queues = some_queues()
+    sheaf = a_sheaf(queues, "a1", "a2")
+    queues.add_sheaf(sheaf, 10.0)
+    first = queues.next_entry(PARENT)
+    queues.handle(SegmentDetached(PARENT))
+    queues.handle(SegmentAttached(PARENT, 1))
+    assert queues.next_entry(PARENT) is first
 
 
 def test_a_sheaf_whose_time_is_up_is_told_once():
-    lanes = some_lanes()
-    sheaf = a_sheaf(lanes, "a1", "a2")
-    lanes.add_sheaf(sheaf, 10.0)
-    assert fates(lanes.expired(11.0)) == {sheaf: SendStatus.FAILED}
-    assert (lanes.messages, lanes.bytes) == (0, 0)
+    queues = some_queues()
+    sheaf = a_sheaf(queues, "a1", "a2")
+    queues.add_sheaf(sheaf, 10.0)
+    assert fates(queues.expired(11.0)) == {sheaf: SendStatus.FAILED}
+    assert (queues.messages, queues.bytes) == (0, 0)
 
 
 def test_layouts_are_cut_by_ranges_and_buckets_and_plain_topics_are_not():
@@ -193,40 +193,40 @@ def numbered(numbers: list[int], *, low: bool, layout: Layout = SPLIT) -> Prebui
 
 
 def test_numbers_that_were_given_stay_with_their_holes():
-    lanes = some_lanes(SPLIT)
+    queues = some_queues(SPLIT)
     even, odd = numbered([10, 12, 14], low=True), numbered([11, 13], low=False)
-    assert lanes.add_sheaves([even, odd], 10.0) == [lanes.lane(LOW), lanes.lane(HIGH)]
-    assert (lanes.messages, lanes.places, lanes.next_sequence) == (5, 5, 15)
-    entry = lanes.next_entry(LOW)
+    assert queues.add_sheaves([even, odd], 10.0) == [queues.queue(LOW), queues.queue(HIGH)]
+    assert (queues.messages, queues.places, queues.next_sequence) == (5, 5, 15)
+    entry = queues.next_entry(LOW)
     assert entry is not None
     assert (entry.sequence, entry.highest) == (10, 14)
     assert entry.holds(13)
-    assert lanes.stored(LOW, 10) is entry
-    assert lanes.messages == 2
+    assert queues.stored(LOW, 10) is entry
+    assert queues.messages == 2
 
 
 def test_one_message_of_a_segment_is_an_entry_of_its_own():
-    lanes = some_lanes(SPLIT)
-    assert lanes.add_sheaves([numbered([10, 12], low=True), numbered([11], low=False)], 10.0)
-    assert payloads(lanes, HIGH) == [[(b"11", 11)]]
+    queues = some_queues(SPLIT)
+    assert queues.add_sheaves([numbered([10, 12], low=True), numbered([11], low=False)], 10.0)
+    assert payloads(queues, HIGH) == [[(b"11", 11)]]
 
 
 def test_a_merge_puts_numbers_of_several_segments_in_their_order():
-    lanes = some_lanes(SPLIT, cut=BatchLimits(messages_max=10))
-    lanes.add_sheaves([numbered([10, 12], low=True), numbered([11, 13], low=False)], 10.0)
-    lanes.add_sheaves([numbered([15, 16], low=True), numbered([14], low=False)], 10.0)
-    lanes.handle(LayoutAdvanced(MERGED))
-    lanes.handle(SegmentDetached(LOW, certain=True))
-    lanes.handle(SegmentDetached(HIGH, certain=True))
-    lanes.handle(SegmentAttached(SegmentId(3)))
-    assert [number for entry in payloads(lanes, SegmentId(3)) for _, number in entry] == list(range(10, 17))
+    queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
+    queues.add_sheaves([numbered([10, 12], low=True), numbered([11, 13], low=False)], 10.0)
+    queues.add_sheaves([numbered([15, 16], low=True), numbered([14], low=False)], 10.0)
+    queues.handle(LayoutAdvanced(MERGED))
+    queues.handle(SegmentDetached(LOW, certain=True))
+    queues.handle(SegmentDetached(HIGH, certain=True))
+    queues.handle(SegmentAttached(SegmentId(3)))
+    assert [number for entry in payloads(queues, SegmentId(3)) for _, number in entry] == list(range(10, 17))
 
 
 def test_of_several_sheaves_all_are_taken_or_none():
     """One is of another layout, of a segment that is not open yet, or of one whose owner may have some of it."""
     group = [numbered([10, 12], low=True), numbered([11, 13], low=False)]
     older = [numbered([10, 12], low=True), numbered([11, 13], low=False, layout=ONE)]
-    assert some_lanes(SPLIT).add_sheaves(older, 10.0) == []
+    assert some_queues(SPLIT).add_sheaves(older, 10.0) == []
     for last in (11, 10**9):
         known = SegmentQueues()
         known.handle(LayoutAdvanced(SPLIT))
@@ -234,7 +234,7 @@ def test_of_several_sheaves_all_are_taken_or_none():
         known.handle(SegmentAttached(HIGH, last))
         assert known.add_sheaves(group, 10.0) == []
         assert known.messages == 0
-    closed = some_lanes()
+    closed = some_queues()
     closed.handle(LayoutAdvanced(SPLIT))
     closed.handle(SegmentDetached(PARENT, certain=True))
     closed.handle(SegmentAttached(LOW))

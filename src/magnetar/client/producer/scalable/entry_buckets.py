@@ -43,17 +43,17 @@ class BucketSorter:
         """The number of entries to fill before writing: less than one per bucket, because buckets fill unevenly."""
         return max(min(len(self._splits) + 1, BUCKETS_FILLED_MAX) * _SHARE, 1.0)
 
-    def arrange(self, queue: deque[QueuedMessage], *, mark: int, messages_max: int) -> None:
+    def arrange(self, messages: deque[QueuedMessage], *, mark: int, messages_max: int) -> None:
         """Sort the head of the queue, before an entry is taken from it."""
-        if queue[0].place <= self._arranged or messages_max == 1:
+        if messages[0].place <= self._arranged or messages_max == 1:
             return
         hashes: dict[int, list[int]] = {}
         buckets: dict[int, list[QueuedMessage]] = {}
         splits, keyless = self._splits, self._turn % (len(self._splits) + 1)
         left = messages_max * (len(splits) + 1)
-        latest = queue[0].deadline + BUCKET_WINDOW_S
+        latest = messages[0].deadline + BUCKET_WINDOW_S
         window: list[QueuedMessage] = []
-        for message in queue:
+        for message in messages:
             fields = message.fields
             if fields is None:
                 bucket = keyless
@@ -77,7 +77,7 @@ class BucketSorter:
             self._arranged = window[-1].place
             self._bounds = {bucket: (min(found), max(found)) for bucket, found in hashes.items()}
             if len(buckets) > 1:
-                self._reorder(queue, window, [one for bucket in sorted(buckets) for one in buckets[bucket]])
+                self._reorder(messages, window, [one for bucket in sorted(buckets) for one in buckets[bucket]])
 
     def bucket_of(self, fields: MessageFields | None, route: KeyRoute) -> int:
         """The bucket of a message that is gathered in columns."""
@@ -110,13 +110,15 @@ class BucketSorter:
             return self._splits[bucket - 1], self._splits[bucket - 1]
         return (0, 0) if bucket == 0 else anywhere(first.sequence)
 
-    def _reorder(self, queue: deque[QueuedMessage], window: list[QueuedMessage], ordered: list[QueuedMessage]) -> None:
+    def _reorder(
+        self, messages: deque[QueuedMessage], window: list[QueuedMessage], ordered: list[QueuedMessage]
+    ) -> None:
         """Replace the head of the queue by the same messages in another order; places and numbers still increase."""
         numbers = [(message.place, message.sequence) for message in window]
         for message, (place, sequence) in zip(ordered, numbers, strict=True):
             message.place, message.sequence = place, sequence
-            queue.popleft()
-        queue.extendleft(reversed(ordered))
+            messages.popleft()
+        messages.extendleft(reversed(ordered))
 
 
 def anywhere(sequence: int) -> tuple[int, int]:

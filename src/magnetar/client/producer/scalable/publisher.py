@@ -75,11 +75,11 @@ class ScalablePublisher:
         self._by_key = batching is not None and batching.by_key
         self._gathers = batching is not None and not batching.by_key
         self._cut = BatchLimits(1, 1) if batching is None else BatchLimits(batching.messages_max, batching.bytes_max)
-        self._lanes = SegmentQueues(cut=self._cut, first_sequence=max(first or 0, 0))
+        self._queues = SegmentQueues(cut=self._cut, first_sequence=max(first or 0, 0))
         self._router: SegmentRouter | None = None
         eager = batching is not None and not batching.linger
         self._pace = SendSchedule(self._cut, eager=eager, delay_s=0.0 if batching is None else batching.delay_s)
-        self._rounds = SendRounds(self._runtime, self._lanes, self._pace, self, chunking=opening.chunking)
+        self._rounds = SendRounds(self._runtime, self._queues, self._pace, self, chunking=opening.chunking)
         self._writers = self._rounds.writers
         self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=self.failed)
         self._begun: asyncio.Future[None] = self._loop.create_future()
@@ -97,12 +97,12 @@ class ScalablePublisher:
     @property
     def pending(self) -> int:
         """The number of messages without a result."""
-        return self._lanes.messages
+        return self._queues.messages
 
     @property
     def segments(self) -> list[int]:
         """The active segments to which it writes, by range."""
-        layout = self._lanes.layout
+        layout = self._queues.layout
         return [] if layout is None else [segment.id for segment in layout.active]
 
     async def start(self) -> None:
@@ -126,8 +126,8 @@ class ScalablePublisher:
         """Take a message for which the caller took room in the memory limit. If the message is refused, `add` gives the
         room back and raises.
         """
-        lanes, router = self._lanes, self._router
-        layout = lanes.layout
+        queues, router = self._queues, self._router
+        layout = queues.layout
         if self.error is not None or layout is None or router is None:
             self._budget.give(len(payload), 1)
             raise self.error or NotReady("the producer is not attached yet: wait for its start", topic=self.topic)
@@ -136,11 +136,11 @@ class ScalablePublisher:
             self._add(payload, fields, done, None, now, awaited=awaited)
             return
         size = simple_size(payload, fields)
-        route = router.route(fields, lanes.next_sequence, layout)
-        lane = None
+        route = router.route(fields, queues.next_sequence, layout)
+        queue = None
         if size <= self._cut.bytes_max:
-            lane = lanes.gather(payload, fields, done, route, size, now + self._patience_s)
-        if lane is None:
+            queue = queues.gather(payload, fields, done, route, size, now + self._patience_s)
+        if queue is None:
             self._add(payload, fields, done, route, now, awaited=awaited)
             return
         counters = self.counters
@@ -148,9 +148,9 @@ class ScalablePublisher:
         counters.bytes += len(payload)
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
-        due = self._pace.gathered(lane.segment, size, lane.gathered, now, awaited=awaited, room=lane.room)
+        due = self._pace.gathered(queue.segment, size, queue.gathered, now, awaited=awaited, room=queue.room)
         if due is not SendAction.LATER:
-            self._rounds.act(due, lane.segment)
+            self._rounds.act(due, queue.segment)
 
     def _add(
         self,
@@ -163,16 +163,16 @@ class ScalablePublisher:
         awaited: bool,
     ) -> None:
         """Add a message as an object of its own."""
-        lanes, router = self._lanes, self._router
-        assert lanes.layout is not None
+        queues, router = self._queues, self._router
+        assert queues.layout is not None
         assert router is not None
         sequence_id = -1 if fields is None else fields.sequence
-        sequence = sequence_id if sequence_id >= 0 else lanes.next_sequence
+        sequence = sequence_id if sequence_id >= 0 else queues.next_sequence
         size = wire_size(payload, fields)
         alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
-        lane = lanes.add(
+        queue = queues.add(
             payload,
-            route or router.route(fields, sequence, lanes.layout),
+            route or router.route(fields, sequence, queues.layout),
             size=size,
             deadline=now + self._patience_s,
             sequence=sequence,
@@ -185,37 +185,37 @@ class ScalablePublisher:
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
         if alone:
-            self._rounds.write(lane.segment)
+            self._rounds.write(queue.segment)
             return
-        due = self._pace.gathered(lane.segment, size, lane.waiting, now, awaited=awaited, room=lane.room)
+        due = self._pace.gathered(queue.segment, size, queue.waiting, now, awaited=awaited, room=queue.room)
         if due is not SendAction.LATER:
-            self._rounds.act(due, lane.segment)
+            self._rounds.act(due, queue.segment)
 
     def cutting(self, *, numbered: bool = False) -> BatchingPlan | None:
         """A named producer may resend with its own numbers, and keys split batches by key, so both return None."""
-        layout, router = self._lanes.layout, self._router
+        layout, router = self._queues.layout, self._router
         if layout is None or router is None or not self._batches or self._by_key:
             return None
         if self.opening.name and not numbered:
             return None
-        return by_segments(layout, router.pinned, self._cut, self._lanes.next_sequence)
+        return by_segments(layout, router.pinned, self._cut, self._queues.next_sequence)
 
     def add_sheaf(self, sheaf: PrebuiltBatch) -> bool:
-        lane = None if self.error else self._lanes.add_sheaf(sheaf, self._runtime.monotonic() + self._patience_s)
-        return self._took([sheaf], [] if lane is None else [lane])
+        queue = None if self.error else self._queues.add_sheaf(sheaf, self._runtime.monotonic() + self._patience_s)
+        return self._took([sheaf], [] if queue is None else [queue])
 
     def add_sheaves(self, sheaves: Sequence[PrebuiltBatch]) -> bool:
         deadline = self._runtime.monotonic() + self._patience_s
-        return self._took(sheaves, [] if self.error else self._lanes.add_sheaves(sheaves, deadline))
+        return self._took(sheaves, [] if self.error else self._queues.add_sheaves(sheaves, deadline))
 
-    def _took(self, sheaves: Sequence[PrebuiltBatch], lanes: list[SegmentQueue]) -> bool:
-        if not lanes:
+    def _took(self, sheaves: Sequence[PrebuiltBatch], queues: list[SegmentQueue]) -> bool:
+        if not queues:
             return False
         for sheaf in sheaves:
             self.counters.took(sheaf.count, sheaf.value_bytes)
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
-        for segment in dict.fromkeys(lane.segment for lane in lanes):
+        for segment in dict.fromkeys(queue.segment for queue in queues):
             self._rounds.write(segment)
         return True
 
@@ -233,7 +233,7 @@ class ScalablePublisher:
         """Wait until every added message is stored or has failed. Raises the first error without a callback."""
         for segment in list(self._writers):
             self._rounds.write(segment)
-        await self._fates.until_over(self._lanes.places, self._lanes.messages)
+        await self._fates.until_over(self._queues.places, self._queues.messages)
 
     async def close(self, *, flush: bool = True) -> None:
         """Stop accepting messages, wait for the pending ones or give them up, and close at the brokers."""
@@ -255,48 +255,48 @@ class ScalablePublisher:
             self.counters.reattached += 1
         if writer is not None and self._batches and writer.stamp.message_bytes_max < self._cut.bytes_max:
             self._cut = replace(self._cut, bytes_max=writer.stamp.message_bytes_max)
-            self._lanes.cut = self._pace.cut = self._cut
+            self._queues.cut = self._pace.cut = self._cut
         self.last_sequence = max(self.last_sequence, last_sequence)
-        self._apply(self._lanes.handle(SegmentAttached(segment, last_sequence)))
-        if self._lanes.begun and not self._begun.done():
+        self._apply(self._queues.handle(SegmentAttached(segment, last_sequence)))
+        if self._queues.begun and not self._begun.done():
             self._begun.set_result(None)
 
     def closed(self, segment: SegmentId, *, certain: bool) -> None:
         self._pace.lost(segment)
-        self._apply(self._lanes.handle(SegmentDetached(segment, certain)))
+        self._apply(self._queues.handle(SegmentDetached(segment, certain)))
 
     def sealed(self, segment: SegmentId) -> None:
-        self._apply(self._lanes.handle(SegmentSealed(segment)))
+        self._apply(self._queues.handle(SegmentSealed(segment)))
 
     def writable(self, segment: SegmentId) -> None:
         self._rounds.write(segment)
 
     def receipt(self, segment: SegmentId, sequence: int, ledger: int, entry: int) -> None:
-        lane = self._lanes.lane(segment)
-        packed: EncodedEntry | None = lane.pending[0].frames if lane is not None and lane.pending else None
+        queue = self._queues.queue(segment)
+        packed: EncodedEntry | None = queue.pending[0].frames if queue is not None and queue.pending else None
         if packed is not None and packed.first is None and len(packed.frames) > 1:
             packed.first = (ledger, entry)
         try:
-            stored = self._lanes.stored(segment, sequence)
+            stored = self._queues.stored(segment, sequence)
         except MagnetarError as error:
             log.error("receipt_out_of_order", topic=self.topic, segment=segment, why=error)
             self._writers[segment].abort(error)
             return
-        if stored is None or lane is None:
+        if stored is None or queue is None:
             return
         self.counters.receipts += 1
         self.last_sequence = max(self.last_sequence, stored.highest)
         self._fates.stored(segment, stored, ledger, entry)
-        if not lane.pending:
+        if not queue.pending:
             self._rounds.answered(segment)
 
     def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
         if isinstance(error, Fenced):
             self.failed(error)
         else:
-            self._apply(self._lanes.refused(segment, sequence, error))
-            lane = self._lanes.lane(segment)
-            if lane is not None and not lane.pending:
+            self._apply(self._queues.refused(segment, sequence, error))
+            queue = self._queues.queue(segment)
+            if queue is not None and not queue.pending:
                 self._pace.lost(segment)
 
     def failed(self, error: MagnetarError) -> None:
@@ -306,7 +306,7 @@ class ScalablePublisher:
             self._begun.set_exception(error)
             self._begun.exception()  # `start` raises it
         log.warning("producer_ended", topic=self.topic, why=error)
-        self._apply(self._lanes.ended(error))
+        self._apply(self._queues.ended(error))
 
     # Callbacks of writing
 
@@ -314,7 +314,7 @@ class ScalablePublisher:
         self.counters.entries += 1
 
     def unpackable(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
-        self._apply(self._lanes.refused(segment, sequence, error))
+        self._apply(self._queues.refused(segment, sequence, error))
 
     def advanced(self) -> None:
         if self._router is not None:
@@ -328,7 +328,7 @@ class ScalablePublisher:
             named = bool(self.opening.name)  # a named producer may return and resend
             self._router = SegmentRouter(seen.routing, producer=self.name, deduplicated=named, start=start)
         self._router.repin(seen.routing)
-        self._apply(self._lanes.handle(LayoutAdvanced(seen.layout)))
+        self._apply(self._queues.handle(LayoutAdvanced(seen.layout)))
 
     def _apply(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -349,11 +349,11 @@ class ScalablePublisher:
                     self._fates.given_up(effect)
 
     def _open(self, segment: SegmentId) -> None:
-        layout = self._lanes.layout
+        layout = self._queues.layout
         if layout is None:
             return
         name = str(layout.segment(segment).topic(topic_name(self.topic).scalable))
-        begun = self._lanes.begun
+        begun = self._queues.begun
         writer = SegmentWriter(self._lookup, segment, name, self.opening, self, name=self.name, patient=begun)
         self._writers[segment] = writer
         writer.start(math.inf if begun else self.opening.operation_timeout_s)
@@ -369,7 +369,7 @@ class ScalablePublisher:
     # Deadlines
 
     def _watch_expiry(self) -> None:
-        deadline = self._lanes.deadline
+        deadline = self._queues.deadline
         if deadline is None or math.isinf(deadline):
             self._expiry = None
             return
@@ -377,7 +377,7 @@ class ScalablePublisher:
         self._expiry = self._loop.call_later(wait_s, self._expire)
 
     def _expire(self) -> None:
-        gone = self._lanes.expired(self._runtime.monotonic())
+        gone = self._queues.expired(self._runtime.monotonic())
         if gone:
             log.warning("sends_timed_out", topic=self.topic, messages=len(gone))
         self._apply(gone)
@@ -390,7 +390,7 @@ class ScalablePublisher:
         if self._expiry is not None:
             self._expiry.cancel()
         self._rounds.stop()
-        self._apply(self._lanes.ended(error))
+        self._apply(self._queues.ended(error))
         await self._watch.close()
         if self._leaving:
             await asyncio.wait(list(self._leaving))

@@ -110,12 +110,12 @@ class State(Enum):
 
 
 class SegmentQueue:
-    """Waiting messages are in `queue`. Newer ones may be in columns: `SegmentQueues` gathers them in `open`, one group
-    per bucket, and entries are taken from the groups directly. Reading `queue` first moves all of them into it.
+    """Waiting messages are in `messages`. Newer ones may be in columns: `SegmentQueues` gathers them in `open`, one
+    group per bucket, and entries are taken from the groups directly. Reading `messages` first moves all into it.
     """
 
     __slots__ = (
-        "_queue",
+        "_messages",
         "_ready",
         "_unwritten",
         "buckets",
@@ -139,7 +139,7 @@ class SegmentQueue:
         self.state = State.DETACHED
         self.opened = False  # attached at least once
         self.mark = -1  # the owner's last sequence of this producer before this queue wrote its first entry
-        self._queue: deque[QueuedMessage] = deque()
+        self._messages: deque[QueuedMessage] = deque()
         self._ready: deque[Columns] = deque()  # sorted groups, the next to become entries
         self.open: dict[int, Columns] = {}  # by bucket
         self.offset = 0  # of the open groups
@@ -154,23 +154,23 @@ class SegmentQueue:
         return self.state in (State.FROZEN, State.SETTLED)
 
     @property
-    def queue(self) -> deque[QueuedMessage]:
+    def messages(self) -> deque[QueuedMessage]:
         if self.gathered:
             self._come_apart()
-        return self._queue
+        return self._messages
 
-    @queue.setter
-    def queue(self, queue: deque[QueuedMessage]) -> None:
-        self._queue = queue
+    @messages.setter
+    def messages(self, messages: deque[QueuedMessage]) -> None:
+        self._messages = messages
 
     @property
     def waiting(self) -> int:
         """The number of messages that are not part of an entry yet."""
-        return len(self._queue) + self.gathered
+        return len(self._messages) + self.gathered
 
     @property
     def busy(self) -> bool:
-        return bool(self._queue or self.gathered or self.pending)
+        return bool(self._messages or self.gathered or self.pending)
 
     @property
     def deadline(self) -> float | None:
@@ -183,8 +183,8 @@ class SegmentQueue:
 
     @property
     def _waiting_deadline(self) -> float | None:
-        if self._queue:
-            return self._queue[0].deadline
+        if self._messages:
+            return self._messages[0].deadline
         return min((one.deadlines[0] for one in (*self._ready, *self.open.values())), default=None)
 
     def covers(self, route: KeyRoute) -> bool:
@@ -199,7 +199,7 @@ class SegmentQueue:
     def live(self) -> tuple[int, int]:
         """Messages without an outcome and their bytes, counted one by one: for `validate` and tests."""
         columns = [*self._ready, *self.open.values()]
-        messages: list[QueuedMessage] = list(self._queue)
+        messages: list[QueuedMessage] = list(self._messages)
         for entry in self.pending:
             if entry.columns is not None:
                 columns.append(entry.columns)
@@ -241,15 +241,15 @@ class SegmentQueue:
             if entry.alive:
                 entry.written = True
                 return entry
-        if self.gathered and not self._queue:
+        if self.gathered and not self._messages:
             if not self._ready:
                 self._put_in_order()
             if self._ready:
                 return self._from_columns(cut)
-        if not self._queue:
+        if not self._messages:
             return None
         if self.buckets is not None:
-            self.buckets.arrange(self._queue, mark=self.mark, messages_max=cut.messages_max)
+            self.buckets.arrange(self._messages, mark=self.mark, messages_max=cut.messages_max)
         entry = QueuedEntry(self._cut(cut))
         if self.buckets is not None and len(entry.messages) > 1:
             entry.hashes = self.buckets.stamp(entry.messages)
@@ -284,22 +284,22 @@ class SegmentQueue:
 
     def _come_apart(self) -> None:
         """Convert all gathered columns to message objects, in the order of their places."""
-        self._queue.extend(one for group in self._ready for one in group.singles())
+        self._messages.extend(one for group in self._ready for one in group.singles())
         opened = [one for group in self.open.values() for one in group.singles()]
-        self._queue.extend(sorted(opened, key=_place))
+        self._messages.extend(sorted(opened, key=_place))
         self._ready.clear()
         self.open = {}
         self.gathered = 0
 
     def _cut(self, cut: BatchLimits) -> list[QueuedMessage]:
-        queue = self._queue
-        first = queue.popleft()
+        waiting = self._messages
+        first = waiting.popleft()
         messages = [first]
         # At or below the mark only the owner knows, by the key's range, what is stored; in a batch it sees no key.
         if first.alone or first.sequence <= self.mark:
             return messages
         room, last, group = cut.bytes_max - first.size, first.sequence, first.group
-        for message in queue:  # inspect in place and remove together, which saves a call per message
+        for message in waiting:  # inspect in place and remove together, which saves a call per message
             sequence = message.sequence
             room -= message.size
             if room < 0 or message.alone or sequence <= last or message.group != group:
@@ -308,11 +308,11 @@ class SegmentQueue:
                 break
             messages.append(message)
             last = sequence
-        if len(messages) > len(queue):
-            queue.clear()
+        if len(messages) > len(waiting):
+            waiting.clear()
         else:
             for _ in range(len(messages) - 1):
-                queue.popleft()
+                waiting.popleft()
         return messages
 
     # Answers
@@ -356,7 +356,7 @@ class SegmentQueue:
     def settle(self) -> None:
         """Convert all remaining entries to messages, in order: their next segments form new entries."""
         left = [message for entry in self.pending for message in entry.messages if message.fate is SendStatus.LIVE]
-        self.queue = deque([*left, *self.queue])
+        self.messages = deque([*left, *self.messages])
         self.pending.clear()
         self.state = State.SETTLED
 
@@ -381,8 +381,8 @@ class SegmentQueue:
         waiting = self._waiting_deadline
         if waiting is None or waiting > now:
             return gone
-        while self.queue and self.queue[0].deadline <= now:
-            message = self.queue.popleft()
+        while self.messages and self.messages[0].deadline <= now:
+            message = self.messages.popleft()
             message.fate = SendStatus.UNKNOWN if message.doubt else SendStatus.FAILED
             gone.append(message)
         return gone
@@ -403,11 +403,11 @@ class SegmentQueue:
             for message in left:
                 entry.give_up(message)
             gone += left
-        for message in self.queue:
+        for message in self.messages:
             message.fate = SendStatus.UNKNOWN if message.doubt else SendStatus.FAILED
-        gone += self.queue
+        gone += self.messages
         self.pending.clear()
-        self.queue.clear()
+        self.messages.clear()
         self._unwritten.clear()
         return gone
 

@@ -142,8 +142,8 @@ class SegmentQueues:
         self._follows = follows
         self.places = 0  # the number of messages so far, and the place of the next one
         self._partitions = 0  # of a layout that consists of plain topics
-        self._lanes: dict[SegmentId, SegmentQueue] = {}
-        self._ways: dict[int, SegmentQueue] = {}  # by slot; valid while the layout and the sealed queues do not change
+        self._queues: dict[SegmentId, SegmentQueue] = {}
+        self._queue_by_slot: dict[int, SegmentQueue] = {}  # valid while the layout and the sealed queues stay
         self._sealed: list[SegmentQueue] = []  # frozen or settled queues, which keep their keys until they have moved
 
     # The path of a message
@@ -172,15 +172,15 @@ class SegmentQueues:
             sequence = self.next_sequence
         if sequence >= self.next_sequence:
             self.next_sequence = sequence + 1
-        lane = self._ways.get(route.slot)
-        if lane is None:
-            lane = self._lane_of(route)
+        queue = self._queue_by_slot.get(route.slot)
+        if queue is None:
+            queue = self._queue_of(route)
         place = self.places
-        lane.queue.append(QueuedMessage(item, route, place, sequence, size, deadline, alone, group, fields, done))
+        queue.messages.append(QueuedMessage(item, route, place, sequence, size, deadline, alone, group, fields, done))
         self.places = place + 1
         self.bytes += size
         self.messages += 1
-        return lane
+        return queue
 
     def gather(
         self, item: Any, fields: MessageFields | None, done: Done | None, route: KeyRoute, size: int, deadline: float
@@ -188,19 +188,19 @@ class SegmentQueues:
         """As `add`, for a message that may share an entry with all others and gets the next number. None: its queue
         does not gather at the moment; use `add`.
         """
-        lane = self._ways.get(route.slot)
-        if lane is None:
+        queue = self._queue_by_slot.get(route.slot)
+        if queue is None:
             if not self.begun:
                 return None
-            lane = self._lane_of(route)
-        if lane.state is not State.ATTACHED:
+            queue = self._queue_of(route)
+        if queue.state is not State.ATTACHED:
             return None
         sequence = self.next_sequence
         place = self.places
-        bucket = 0 if lane.buckets is None else lane.buckets.bucket_of(fields, route)
-        columns = lane.open.get(bucket)
+        bucket = 0 if queue.buckets is None else queue.buckets.bucket_of(fields, route)
+        columns = queue.open.get(bucket)
         if columns is None or columns.offset != sequence - place:
-            columns = lane.group(bucket, sequence - place)
+            columns = queue.group(bucket, sequence - place)
         columns.items.append(item)
         columns.fields.append(fields)
         columns.dones.append(done)
@@ -208,12 +208,12 @@ class SegmentQueues:
         columns.sequences.append(sequence)
         columns.sizes.append(size)
         columns.deadlines.append(deadline)
-        lane.gathered += 1
+        queue.gathered += 1
         self.next_sequence = sequence + 1
         self.places = place + 1
         self.bytes += size
         self.messages += 1
-        return lane
+        return queue
 
     def add_sheaf(self, sheaf: PrebuiltBatch, deadline: float) -> SegmentQueue | None:
         """Take a prebuilt batch. None: it was made for another layout, other numbers, or a segment that is sealed."""
@@ -231,36 +231,36 @@ class SegmentQueues:
         layout = self.layout
         if not self.begun or layout is None or self._sealed or any(one.epoch != layout.epoch for one in sheaves):
             return []
-        lanes = [self._lane_of(one.route) for one in sheaves]
-        if any(not lane.opened or one.sequence <= lane.mark for lane, one in zip(lanes, sheaves, strict=True)):
+        queues = [self._queue_of(one.route) for one in sheaves]
+        if any(not queue.opened or one.sequence <= queue.mark for queue, one in zip(queues, sheaves, strict=True)):
             return []
         first, highest = min(one.sequence for one in sheaves), max(one.highest for one in sheaves)
         for sheaf in sheaves:
             self._bind(sheaf, self.places + sheaf.sequence - first, deadline)
         self.places += highest - first + 1
         self.next_sequence = max(self.next_sequence, highest + 1)
-        return lanes
+        return queues
 
     def _bind(self, sheaf: PrebuiltBatch, place: int, deadline: float) -> SegmentQueue:
-        lane = self._lane_of(sheaf.route)
+        queue = self._queue_of(sheaf.route)
         bound = QueuedBatch(sheaf, place, deadline)
         for message in [bound] if sheaf.count > 1 else bound.apart():
-            lane.queue.append(message)
+            queue.messages.append(message)
             self.bytes += message.size
         self.messages += sheaf.count
-        return lane
+        return queue
 
     def next_entry(self, segment: SegmentId) -> QueuedEntry | None:
         """The next entry to write, if the queue may write: the entry counts as written from here on."""
-        lane = self._lanes.get(segment)
-        if lane is None or lane.state is not State.ATTACHED or self._held(lane):
+        queue = self._queues.get(segment)
+        if queue is None or queue.state is not State.ATTACHED or self._held(queue):
             return None
-        return lane.next_entry(self.cut)
+        return queue.next_entry(self.cut)
 
     def stored(self, segment: SegmentId, sequence: int) -> QueuedEntry | None:
         """A receipt. Returns the entry if this completes it; the caller reports its messages of fate STORED now."""
-        lane = self._lanes.get(segment)
-        entry = None if lane is None else lane.receipt(sequence)
+        queue = self._queues.get(segment)
+        entry = None if queue is None else queue.receipt(sequence)
         if entry is not None and entry.columns is not None:
             entry.columns.fate = SendStatus.STORED
             self.bytes -= sum(entry.columns.sizes)
@@ -277,38 +277,38 @@ class SegmentQueues:
     @property
     def deadline(self) -> float | None:
         """The time of the next call of `expired`."""
-        return min((at for lane in self._lanes.values() if (at := lane.deadline) is not None), default=None)
+        return min((at for queue in self._queues.values() if (at := queue.deadline) is not None), default=None)
 
     def expired(self, now: float) -> list[ReportOutcome]:
-        gone = [message for lane in self._lanes.values() for message in lane.expired(now)]
+        gone = [message for queue in self._queues.values() for message in queue.expired(now)]
         return self._reports(gone, None)
 
     def refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> list[Effect]:
         """The broker refused one entry, or this client did before it was written."""
-        lane = self._lanes.get(segment)
-        entry = None if lane is None else lane.found(sequence)
-        if lane is None or entry is None:
+        queue = self._queues.get(segment)
+        entry = None if queue is None else queue.found(sequence)
+        if queue is None or entry is None:
             return []
         if isinstance(error, Sealed) and self._follows:
             entry.refused = True
-            return self._freeze(lane) + self._move()
+            return self._freeze(queue) + self._move()
         if error.outcome is Outcome.DEFINITE and (error.retry is Retry.NEVER or isinstance(error, Sealed)):
             entry.refused = True
             gone = [message for message in entry.messages if message.fate is SendStatus.LIVE]
             for message in gone:
                 entry.give_up(message)
-            lane.drop(entry)
+            queue.drop(entry)
             return [*self._reports(gone, error)]
         return [ReattachSegment(segment)]
 
     def ended(self, error: MagnetarError) -> list[Effect]:
         """The producer is closed or fenced: every pending message gets its result."""
-        gone = [message for lane in self._lanes.values() for message in lane.drained()]
+        gone = [message for queue in self._queues.values() for message in queue.drained()]
         effects: list[Effect] = [*self._reports(gone, error)]
-        effects += [DropSegment(segment) for segment in self._lanes]
-        self._lanes.clear()
+        effects += [DropSegment(segment) for segment in self._queues]
+        self._queues.clear()
         self._sealed.clear()
-        self._ways.clear()
+        self._queue_by_slot.clear()
         self.begun = False
         return effects
 
@@ -322,20 +322,20 @@ class SegmentQueues:
 
     def validate(self) -> None:
         """Called after every event, and not for each message."""
-        lanes = list(self._lanes.values())
-        for lane in lanes:
-            lane.validate()
-        assert self._sealed == [lane for lane in self._sealed if lane.sealed and lane in lanes]
-        assert len(self._sealed) == sum(lane.sealed for lane in lanes), "each sealed queue is known as one"
-        live = [lane.live() for lane in lanes]
+        queues = list(self._queues.values())
+        for queue in queues:
+            queue.validate()
+        assert self._sealed == [queue for queue in self._sealed if queue.sealed and queue in queues]
+        assert len(self._sealed) == sum(queue.sealed for queue in queues), "each sealed queue is known as one"
+        live = [queue.live() for queue in queues]
         assert self.messages == sum(messages for messages, _ in live), "every message without an outcome is counted"
         assert self.bytes == sum(size for _, size in live), "and so are its bytes"
-        for lane in lanes:
-            if not lane.partitions and self._held(lane):
-                written = any(entry.written for entry in lane.pending)
-                assert not written, f"segment {lane.segment} was written before its parents' messages moved (H-E2)"
-        if self.layout is not None and lanes:
-            assert {segment.id for segment in self.layout.active} <= self._lanes.keys(), "active segments have a queue"
+        for queue in queues:
+            if not queue.partitions and self._held(queue):
+                written = any(entry.written for entry in queue.pending)
+                assert not written, f"segment {queue.segment} was written before its parents' messages moved (H-E2)"
+        if self.layout is not None and queues:
+            assert {segment.id for segment in self.layout.active} <= self._queues.keys(), "active segments have a queue"
 
     def _handle(self, event: Event) -> list[Effect]:
         match event:
@@ -346,107 +346,107 @@ class SegmentQueues:
             case SegmentDetached(segment=segment, certain=certain):
                 return self._close(segment, certain)
             case SegmentSealed(segment=segment):
-                lane = self._lanes.get(segment)
-                return [] if lane is None or not self._follows else self._freeze(lane) + self._move()
+                queue = self._queues.get(segment)
+                return [] if queue is None or not self._follows else self._freeze(queue) + self._move()
 
-    def lane(self, segment: SegmentId) -> SegmentQueue | None:
+    def queue(self, segment: SegmentId) -> SegmentQueue | None:
         """For debugging and tests."""
-        return self._lanes.get(segment)
+        return self._queues.get(segment)
 
     def _advance(self, layout: Layout) -> list[Effect]:
         if self.layout is not None and layout.epoch <= self.layout.epoch:
             return []  # H-E6: pushes may overtake each other
         self.layout = layout
-        self._ways.clear()
+        self._queue_by_slot.clear()
         self._partitions = partitions_of(layout)
         effects: list[Effect] = []
-        for lane in list(self._lanes.values()):
-            if not self._stands(lane):
-                effects += self._freeze(lane)  # freeze all before any message moves: a merge has several parents
+        for queue in list(self._queues.values()):
+            if not self._stands(queue):
+                effects += self._freeze(queue)  # freeze all before any message moves: a merge has several parents
         for segment in layout.active:  # attach now: children that are open when the rest arrives keep the gap short
-            if segment.id not in self._lanes:
-                self._lanes[segment.id] = SegmentQueue(segment, self._partitions)
+            if segment.id not in self._queues:
+                self._queues[segment.id] = SegmentQueue(segment, self._partitions)
                 effects.append(AttachSegment(segment.id))
         return effects + self._move()
 
     def _open(self, segment: SegmentId, last: int) -> list[Effect]:
-        lane = self._lanes.get(segment)
-        if lane is None or lane.sealed:
+        queue = self._queues.get(segment)
+        if queue is None or queue.sealed:
             return []
-        lane.attached(last)
+        queue.attached(last)
         self.next_sequence = max(self.next_sequence, last + 1)
         if not self.begun:
-            self.begun = all(one.opened for one in self._lanes.values())
-        return [WriteSegment(segment)] if lane.busy and not self._held(lane) else []
+            self.begun = all(one.opened for one in self._queues.values())
+        return [WriteSegment(segment)] if queue.busy and not self._held(queue) else []
 
     def _close(self, segment: SegmentId, certain: bool) -> list[Effect]:
-        lane = self._lanes.get(segment)
-        if lane is None or lane.state is State.SETTLED:
+        queue = self._queues.get(segment)
+        if queue is None or queue.state is State.SETTLED:
             return []
-        lane.detached(certain=certain)
-        if lane.state is not State.FROZEN:
+        queue.detached(certain=certain)
+        if queue.state is not State.FROZEN:
             return []
-        lane.settle()
+        queue.settle()
         return self._move()
 
-    def _freeze(self, lane: SegmentQueue) -> list[Effect]:
-        if lane.sealed:
+    def _freeze(self, queue: SegmentQueue) -> list[Effect]:
+        if queue.sealed:
             return []
-        attached = lane.state is State.ATTACHED
-        lane.state = State.FROZEN
-        self._sealed.append(lane)
-        self._ways.clear()
+        attached = queue.state is State.ATTACHED
+        queue.state = State.FROZEN
+        self._sealed.append(queue)
+        self._queue_by_slot.clear()
         effects: list[Effect] = []
-        if self.layout is not None and self._stands(lane):
+        if self.layout is not None and self._stands(queue):
             effects.append(RefreshLayout(self.layout.epoch))
-        if attached and any(entry.written for entry in lane.pending):
-            effects.append(DrainSegment(lane.segment))  # answers may be in flight
+        if attached and any(entry.written for entry in queue.pending):
+            effects.append(DrainSegment(queue.segment))  # answers may be in flight
         else:
-            lane.settle()
+            queue.settle()
         return effects
 
     def _move(self) -> list[Effect]:
         """Move the messages of settled queues to their next segments, if the layout already shows those."""
-        ready = [lane for lane in self._sealed if lane.state is State.SETTLED and not self._stands(lane)]
+        ready = [queue for queue in self._sealed if queue.state is State.SETTLED and not self._stands(queue)]
         if not ready or self.layout is None or not self.layout.active:
             return []  # a deleted topic has no next segment: `ended` follows
         rest: dict[SegmentId, list[QueuedMessage]] = {}
-        self._ways.clear()
-        for lane in ready:
-            del self._lanes[lane.segment]
-            self._sealed.remove(lane)
-            for message in self._apart(lane.queue):
+        self._queue_by_slot.clear()
+        for queue in ready:
+            del self._queues[queue.segment]
+            self._sealed.remove(queue)
+            for message in self._apart(queue.messages):
                 rest.setdefault(self._destination(self.layout, message.route), []).append(message)
         for segment, messages in rest.items():
-            self._hand_over(self._lanes[segment], messages)
-        effects: list[Effect] = [DropSegment(lane.segment) for lane in ready]
-        free = [one for one in self._lanes.values() if one.state is State.ATTACHED and not self._held(one)]
-        return effects + [WriteSegment(lane.segment) for lane in free if lane.busy]
+            self._hand_over(self._queues[segment], messages)
+        effects: list[Effect] = [DropSegment(queue.segment) for queue in ready]
+        free = [one for one in self._queues.values() if one.state is State.ATTACHED and not self._held(one)]
+        return effects + [WriteSegment(queue.segment) for queue in free if queue.busy]
 
-    def _hand_over(self, lane: SegmentQueue, messages: list[QueuedMessage]) -> None:
+    def _hand_over(self, queue: SegmentQueue, messages: list[QueuedMessage]) -> None:
         """The queue has written no entry yet, because it was held. The parents' messages are merged in sending order,
         so that numbers increase in the queue, whichever of them the owner compares.
         """
-        lane.queue = deque(sorted([*lane.queue, *messages], key=_place))
+        queue.messages = deque(sorted([*queue.messages, *messages], key=_place))
 
-    def _held(self, lane: SegmentQueue) -> bool:
+    def _held(self, queue: SegmentQueue) -> bool:
         """Whether a sealed queue still has older messages of its keys. A merge waits for all its parents."""
-        return any(sealed.precedes(lane) for sealed in self._sealed)
+        return any(sealed.precedes(queue) for sealed in self._sealed)
 
-    def _stands(self, lane: SegmentQueue) -> bool:
+    def _stands(self, queue: SegmentQueue) -> bool:
         """Whether the segment is active in the present layout."""
         layout = self.layout
-        return layout is None or (lane.segment in layout and layout.segment(lane.segment).is_active)
+        return layout is None or (queue.segment in layout and layout.segment(queue.segment).is_active)
 
-    def _lane_of(self, route: KeyRoute) -> SegmentQueue:
-        lane = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # after its remaining messages
-        if lane is None:
+    def _queue_of(self, route: KeyRoute) -> SegmentQueue:
+        queue = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # after its remaining messages
+        if queue is None:
             if self.layout is None:
                 raise InvalidTransition("a message was added before the first layout")
-            lane = self._lanes[self._destination(self.layout, route)]
+            queue = self._queues[self._destination(self.layout, route)]
         if not self._partitions and not any(sealed.partitions for sealed in self._sealed):
-            self._ways[route.slot] = lane  # only the slot decides
-        return lane
+            self._queue_by_slot[route.slot] = queue  # only the slot decides
+        return queue
 
     def _destination(self, layout: Layout, route: KeyRoute) -> SegmentId:
         if self._partitions:
@@ -462,9 +462,9 @@ class SegmentQueues:
         self.bytes -= message.size
         self.messages -= message.count
 
-    def _apart(self, queue: deque[QueuedMessage]) -> Iterator[QueuedMessage]:
+    def _apart(self, messages: deque[QueuedMessage]) -> Iterator[QueuedMessage]:
         """Split prebuilt batches into messages: they were made for segments that no longer exist."""
-        for message in queue:
+        for message in messages:
             if isinstance(message, QueuedBatch):
                 self.bytes -= message.size
                 for part in message.apart():

@@ -36,12 +36,12 @@ class SendListener(Protocol):
 
 class SendRounds:
     def __init__(
-        self, runtime: Runtime, lanes: SegmentQueues, pace: SendSchedule, heard: SendListener, *, chunking: bool
+        self, runtime: Runtime, queues: SegmentQueues, pace: SendSchedule, heard: SendListener, *, chunking: bool
     ) -> None:
         self.writers: dict[SegmentId, SegmentWriter] = {}
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
-        self._lanes = lanes
+        self._queues = queues
         self._pace = pace
         self._heard = heard
         self._chunking = chunking
@@ -73,7 +73,7 @@ class SendRounds:
         connection = None if writer is None else writer.connection
         wrote = 0
         while writer is not None and connection is not None and not connection.congested:
-            entry = self._lanes.next_entry(segment)
+            entry = self._queues.next_entry(segment)
             if entry is None:
                 break
             packed = self._packed(writer, entry)

@@ -1,4 +1,4 @@
-"""Entries of a lane as frames: numbers that do not follow each other are said one by one."""
+"""Entries of a queue as frames: numbers that do not follow each other are said one by one."""
 
 from __future__ import annotations
 

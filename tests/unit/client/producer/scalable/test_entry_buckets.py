@@ -48,16 +48,16 @@ def message(place: int, key: str | None, *, sequence: int = -1, deadline: float 
     )
 
 
-def a_lane(*messages: QueuedMessage) -> SegmentQueue:
-    lane = SegmentQueue(Segment(SegmentId(0), FULL, bucket_splits=SPLITS), 0)
-    lane.attached(-1)
-    lane.queue = deque(messages)
-    return lane
+def a_queue(*messages: QueuedMessage) -> SegmentQueue:
+    queue = SegmentQueue(Segment(SegmentId(0), FULL, bucket_splits=SPLITS), 0)
+    queue.attached(-1)
+    queue.messages = deque(messages)
+    return queue
 
 
-def entries(lane: SegmentQueue, cut: BatchLimits | None = None) -> list[list[QueuedMessage]]:
+def entries(queue: SegmentQueue, cut: BatchLimits | None = None) -> list[list[QueuedMessage]]:
     found = []
-    while (one := lane.next_entry(cut or BatchLimits())) is not None:
+    while (one := queue.next_entry(cut or BatchLimits())) is not None:
         found.append(one.messages)
     return found
 
@@ -69,8 +69,8 @@ def test_batches_hold_one_bucket_and_every_key_stays_in_order_with_numbers_that_
 ) -> None:
     messages = [message(place, key) for place, key in enumerate(keys)]
     before = {key: [one for one in messages if one.fields and one.fields.key == key] for key in set(keys) - {None}}
-    lane = a_lane(*messages)
-    cut = entries(lane, BatchLimits(messages_max=most))
+    queue = a_queue(*messages)
+    cut = entries(queue, BatchLimits(messages_max=most))
     flat = [one for batch in cut for one in batch]
     assert sorted(map(id, flat)) == sorted(map(id, messages))
     assert [one.sequence for one in flat] == [one.place for one in flat] == list(range(len(keys)))
@@ -82,9 +82,11 @@ def test_batches_hold_one_bucket_and_every_key_stays_in_order_with_numbers_that_
 
 
 def test_the_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
-    lane = a_lane(*(message(place, key) for place, key in enumerate(["a", "hello", "a", "key-1", "hello", None, None])))
+    queue = a_queue(
+        *(message(place, key) for place, key in enumerate(["a", "hello", "a", "key-1", "hello", None, None]))
+    )
     stamps = []
-    while (one := lane.next_entry(BatchLimits())) is not None:
+    while (one := queue.next_entry(BatchLimits())) is not None:
         stamps.append((one.hashes, [m.item for m in one.messages]))
     for stamp, items in stamps:
         if len(items) > 1:
@@ -94,7 +96,7 @@ def test_the_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
             assert sum(split <= stamp[0] for split in SPLITS) == sum(split <= stamp[1] for split in SPLITS)
 
 
-def test_a_lane_gathers_for_all_its_buckets_before_entries_are_cut_within_a_bound() -> None:
+def test_a_queue_gathers_for_all_its_buckets_before_entries_are_cut_within_a_bound() -> None:
     assert BucketSorter((100, 200, 300)).room == 4 * 0.8
     assert BucketSorter((30000,)).room == 1.6
     assert BucketSorter(tuple(range(1, 200))).room == BUCKETS_FILLED_MAX * 0.8
@@ -102,10 +104,10 @@ def test_a_lane_gathers_for_all_its_buckets_before_entries_are_cut_within_a_boun
 
 def test_messages_without_a_key_take_the_buckets_in_turn() -> None:
     found = []
-    lane = a_lane()
+    queue = a_queue()
     for turn in range(4):
-        lane.queue.extend(message(2 * turn + place, None) for place in range(2))
-        one = lane.next_entry(BatchLimits())
+        queue.messages.extend(message(2 * turn + place, None) for place in range(2))
+        one = queue.next_entry(BatchLimits())
         assert one is not None
         assert one.hashes is not None
         found.append(sum(split <= one.hashes[0] for split in SPLITS))
@@ -113,18 +115,18 @@ def test_messages_without_a_key_take_the_buckets_in_turn() -> None:
 
 
 def test_numbers_that_were_given_stay_and_the_stamp_spans_what_the_batch_holds() -> None:
-    lane = a_lane(*(message(place, key, sequence=10 + place) for place, key in enumerate(["hello", "key-1", "a"])))
-    (batch,) = entries(lane)
+    queue = a_queue(*(message(place, key, sequence=10 + place) for place, key in enumerate(["hello", "key-1", "a"])))
+    (batch,) = entries(queue)
     assert [one.item for one in batch] == [b"hello", b"key-1", b"a"]
-    assert lane.pending[0].hashes == (low16(murmur3(b"key-1")), low16(murmur3(b"hello")))
+    assert queue.pending[0].hashes == (low16(murmur3(b"key-1")), low16(murmur3(b"hello")))
 
 
 def test_what_was_written_before_and_what_is_due_much_later_keep_their_places() -> None:
     doubtful = message(0, "hello")
     doubtful.doubt = True
-    assert entries(a_lane(doubtful, message(1, "key-1")))[0][0] is doubtful
+    assert entries(a_queue(doubtful, message(1, "key-1")))[0][0] is doubtful
     late = message(1, "key-1", deadline=60.0)
-    assert [one.item for batch in entries(a_lane(message(0, "hello"), late)) for one in batch] == [b"hello", b"key-1"]
+    assert [one.item for batch in entries(a_queue(message(0, "hello"), late)) for one in batch] == [b"hello", b"key-1"]
 
 
 def test_what_is_hashed_is_what_the_owner_hashes() -> None:
@@ -138,8 +140,8 @@ def test_what_is_hashed_is_what_the_owner_hashes() -> None:
 
 
 def test_the_stamp_is_on_the_entry_where_a_broker_reads_it() -> None:
-    lane = a_lane(message(0, "a"), message(1, "a"))
-    one = lane.next_entry(BatchLimits())
+    queue = a_queue(message(0, "a"), message(1, "a"))
+    one = queue.next_entry(BatchLimits())
     assert one is not None
     (frame,) = pack(one, Stamp(1, b"p", None, 0, 1 << 20), 1, chunking=False).frames
     start = 8 + int.from_bytes(frame[4:8], "big")
@@ -160,19 +162,21 @@ class KeepsItsNumbers(BucketSorter):
 
     __slots__ = ()
 
-    def _reorder(self, queue: deque[QueuedMessage], window: list[QueuedMessage], ordered: list[QueuedMessage]) -> None:
+    def _reorder(
+        self, messages: deque[QueuedMessage], window: list[QueuedMessage], ordered: list[QueuedMessage]
+    ) -> None:
         for one, place in zip(ordered, [one.place for one in window], strict=True):
             one.place = place
-            queue.popleft()
-        queue.extendleft(reversed(ordered))
+            messages.popleft()
+        messages.extendleft(reversed(ordered))
 
 
 class KeepsNumbers(SegmentQueues):
     def _advance(self, layout: Layout) -> list[Effect]:
         effects = super()._advance(layout)
-        for lane in self._lanes.values():
-            if type(lane.buckets) is BucketSorter:
-                lane.buckets = KeepsItsNumbers(lane.buckets._splits)
+        for queue in self._queues.values():
+            if type(queue.buckets) is BucketSorter:
+                queue.buckets = KeepsItsNumbers(queue.buckets._splits)
         return effects
 
 
@@ -190,7 +194,7 @@ async def test_a_flush_waits_for_what_came_before_it_whatever_places_were_change
     earlier, later = message(0, "a"), message(1, next(key for key in "bcdefghij" if _before(key, "a")))
     flushing = asyncio.ensure_future(fates.until_over(1, 1))
     await asyncio.sleep(0)
-    first, second = entries(a_lane(earlier, later))
+    first, second = entries(a_queue(earlier, later))
     assert first == [later]
     for batch, over in ((first, False), (second, True)):
         for one in batch:

@@ -185,7 +185,7 @@ async def test_message_without_an_answer_by_its_deadline_may_be_stored_and_one_n
         assert world.publisher.counters.timeouts == 2
 
 
-async def test_batches_are_cut_inside_a_lane_and_say_their_numbers() -> None:
+async def test_batches_are_cut_inside_a_queue_and_say_their_numbers() -> None:
     async with a_world(2, batching=Batching()) as world:
         for number in range(6):
             world.add(b"%d" % number, LOW if number % 2 else HIGH)

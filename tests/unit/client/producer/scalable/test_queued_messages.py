@@ -29,13 +29,13 @@ from magnetar.client.producer.scalable.segment_queues import (
 )
 from magnetar.layout.layout import initial
 from magnetar.wire.ids import MessageId
-from tests.support.segment_queues import HIGH, LOW, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import HIGH, LOW, ONE, PARENT, SPLIT, add, fates, names, some_queues, written
 
 FOUR = initial(1, now_ms=0, buckets=4)
 
 
-def gather(lanes: SegmentQueues, slot: int, name: str, *, size: int = 1, deadline: float = 10.0, done=None) -> None:
-    assert lanes.gather(name, keyed(name), done, KeyRoute(slot, murmur3(name.encode())), size, deadline) is not None
+def gather(queues: SegmentQueues, slot: int, name: str, *, size: int = 1, deadline: float = 10.0, done=None) -> None:
+    assert queues.gather(name, keyed(name), done, KeyRoute(slot, murmur3(name.encode())), size, deadline) is not None
 
 
 def columns(*sizes: int, first: int = 0) -> Columns:
@@ -75,117 +75,117 @@ def test_numbers_given_out_anew_grow_and_places_go_with_them():
 
 
 def test_gathered_messages_are_an_entry_without_an_object_for_each():
-    lanes = some_lanes()
+    queues = some_queues()
     for name in ("a", "b", "c"):
-        gather(lanes, 0, name)
-    entry = lanes.next_entry(PARENT)
+        gather(queues, 0, name)
+    entry = queues.next_entry(PARENT)
     assert entry is not None
     assert entry.columns is not None
     assert (entry.sequence, entry.highest, entry.alive, entry.deadline) == (0, 2, True, 10.0)
-    assert lanes.next_entry(PARENT) is None
-    assert (lanes.messages, lanes.bytes) == (3, 3)
-    assert lanes.stored(PARENT, 0) is entry
+    assert queues.next_entry(PARENT) is None
+    assert (queues.messages, queues.bytes) == (3, 3)
+    assert queues.stored(PARENT, 0) is entry
     assert entry.columns is not None
-    assert (lanes.messages, lanes.bytes) == (0, 0)
+    assert (queues.messages, queues.bytes) == (0, 0)
     assert [one.fate for one in entry.messages] == [SendStatus.STORED] * 3
 
 
 def test_message_that_waits_alone_goes_behind_those_gathered_before_it():
-    lanes = some_lanes(cut=BatchLimits(messages_max=10))
-    gather(lanes, 0, "a")
-    gather(lanes, 0, "b")
-    add(lanes, 0, "large", alone=True)
-    gather(lanes, 0, "c")
-    assert written(lanes, PARENT) == [["a", "b"], ["large"], ["c"]]
+    queues = some_queues(cut=BatchLimits(messages_max=10))
+    gather(queues, 0, "a")
+    gather(queues, 0, "b")
+    add(queues, 0, "large", alone=True)
+    gather(queues, 0, "c")
+    assert written(queues, PARENT) == [["a", "b"], ["large"], ["c"]]
 
 
 def test_number_given_by_a_sender_parts_the_columns_before_it_from_those_behind():
-    lanes = some_lanes(cut=BatchLimits(messages_max=10))
-    gather(lanes, 0, "a")
-    written(lanes, PARENT)
-    add(lanes, 0, "given", sequence=50)
-    gather(lanes, 0, "b")
-    gather(lanes, 0, "c")
+    queues = some_queues(cut=BatchLimits(messages_max=10))
+    gather(queues, 0, "a")
+    written(queues, PARENT)
+    add(queues, 0, "given", sequence=50)
+    gather(queues, 0, "b")
+    gather(queues, 0, "c")
     found = []
-    while (entry := lanes.next_entry(PARENT)) is not None:
+    while (entry := queues.next_entry(PARENT)) is not None:
         found += [(one.item, one.sequence, one.place, one.turn) for one in entry.messages]
     assert found == [("given", 50, 1, 1), ("b", 51, 2, 2), ("c", 52, 3, 3)]
 
 
-def test_lane_that_is_not_attached_gathers_nothing():
-    lanes = some_lanes()
-    lanes.handle(SegmentDetached(PARENT))
-    assert lanes.gather("a", None, None, KeyRoute(0, 0), 1, 10.0) is None
-    lanes.handle(SegmentAttached(PARENT))
-    gather(lanes, 0, "a")
+def test_queue_that_is_not_attached_gathers_nothing():
+    queues = some_queues()
+    queues.handle(SegmentDetached(PARENT))
+    assert queues.gather("a", None, None, KeyRoute(0, 0), 1, 10.0) is None
+    queues.handle(SegmentAttached(PARENT))
+    gather(queues, 0, "a")
 
 
 def test_nothing_is_gathered_before_every_segment_told_its_number():
-    lanes = SegmentQueues()
-    lanes.handle(LayoutAdvanced(ONE))
-    assert lanes.gather("a", None, None, KeyRoute(0, 0), 1, 10.0) is None
+    queues = SegmentQueues()
+    queues.handle(LayoutAdvanced(ONE))
+    assert queues.gather("a", None, None, KeyRoute(0, 0), 1, 10.0) is None
 
 
 def test_split_moves_gathered_messages_written_or_not_in_order():
-    lanes = some_lanes(cut=BatchLimits(messages_max=3))
+    queues = some_queues(cut=BatchLimits(messages_max=3))
     for name, slot in [("a1", 0), ("b1", 0xFFFF), ("a2", 0)]:
-        gather(lanes, slot, name)
-    entry = lanes.next_entry(PARENT)
+        gather(queues, slot, name)
+    entry = queues.next_entry(PARENT)
     assert entry is not None
     assert entry.columns is not None
     for name, slot in [("b2", 0xFFFF), ("a3", 0)]:
-        gather(lanes, slot, name)
-    lanes.refused(PARENT, 0, Sealed())
-    lanes.handle(LayoutAdvanced(SPLIT))
-    assert lanes.gather("a4", None, None, KeyRoute(0, 0), 1, 10.0) is None  # its lane is sealed: behind the rest
-    add(lanes, 0, "a4")
-    lanes.handle(SegmentAttached(LOW))
-    lanes.handle(SegmentAttached(HIGH))
-    lanes.handle(SegmentDetached(PARENT, certain=True))
-    assert written(lanes, LOW) == [["a1", "a2", "a3"], ["a4"]]
-    assert written(lanes, HIGH) == [["b1", "b2"]]
+        gather(queues, slot, name)
+    queues.refused(PARENT, 0, Sealed())
+    queues.handle(LayoutAdvanced(SPLIT))
+    assert queues.gather("a4", None, None, KeyRoute(0, 0), 1, 10.0) is None  # its queue is sealed: behind the rest
+    add(queues, 0, "a4")
+    queues.handle(SegmentAttached(LOW))
+    queues.handle(SegmentAttached(HIGH))
+    queues.handle(SegmentDetached(PARENT, certain=True))
+    assert written(queues, LOW) == [["a1", "a2", "a3"], ["a4"]]
+    assert written(queues, HIGH) == [["b1", "b2"]]
 
 
 def test_columns_written_on_a_lost_connection_are_in_doubt_and_written_again():
-    lanes = some_lanes()
+    queues = some_queues()
     for name in ("a", "b"):
-        gather(lanes, 0, name)
-    first = lanes.next_entry(PARENT)
-    gather(lanes, 0, "c")
-    lanes.handle(SegmentDetached(PARENT))
-    lanes.handle(SegmentAttached(PARENT))
-    assert lanes.next_entry(PARENT) is first
+        gather(queues, 0, name)
+    first = queues.next_entry(PARENT)
+    gather(queues, 0, "c")
+    queues.handle(SegmentDetached(PARENT))
+    queues.handle(SegmentAttached(PARENT))
+    assert queues.next_entry(PARENT) is first
     assert [one.doubt for one in first.messages] == [True, True]
-    assert names(lanes.next_entry(PARENT)) == ["c"]
+    assert names(queues.next_entry(PARENT)) == ["c"]
 
 
 def test_gathered_messages_are_given_up_each_at_its_own_deadline():
-    lanes = some_lanes()
-    gather(lanes, 0, "a", deadline=1.0)
-    gather(lanes, 0, "b", deadline=2.0)
-    lanes.next_entry(PARENT)
-    gather(lanes, 0, "c", deadline=3.0)
-    gather(lanes, 0, "d", deadline=4.0)
-    assert lanes.deadline == 1.0
-    assert lanes.expired(0.5) == []
-    assert fates(lanes.expired(1.0)) == {"a": SendStatus.UNKNOWN}
-    assert lanes.deadline == 2.0
-    assert fates(lanes.expired(3.0)) == {"b": SendStatus.UNKNOWN, "c": SendStatus.FAILED}
-    assert (lanes.deadline, lanes.messages) == (4.0, 1)
-    assert written(lanes, PARENT) == [["d"]]
+    queues = some_queues()
+    gather(queues, 0, "a", deadline=1.0)
+    gather(queues, 0, "b", deadline=2.0)
+    queues.next_entry(PARENT)
+    gather(queues, 0, "c", deadline=3.0)
+    gather(queues, 0, "d", deadline=4.0)
+    assert queues.deadline == 1.0
+    assert queues.expired(0.5) == []
+    assert fates(queues.expired(1.0)) == {"a": SendStatus.UNKNOWN}
+    assert queues.deadline == 2.0
+    assert fates(queues.expired(3.0)) == {"b": SendStatus.UNKNOWN, "c": SendStatus.FAILED}
+    assert (queues.deadline, queues.messages) == (4.0, 1)
+    assert written(queues, PARENT) == [["d"]]
 
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=40), st.integers(1, 8))
 def test_columns_of_buckets_hold_one_bucket_each_and_every_key_stays_in_order(keys, most):
-    lanes = some_lanes(FOUR, cut=BatchLimits(messages_max=most))
+    queues = some_queues(FOUR, cut=BatchLimits(messages_max=most))
     for number, key in enumerate(keys):
         item = f"{key}{number}"
-        assert lanes.gather(item, keyed(key), None, KeyRoute(0, murmur3(key.encode())), 1, 10.0) is not None
+        assert queues.gather(item, keyed(key), None, KeyRoute(0, murmur3(key.encode())), 1, 10.0) is not None
     splits = FOUR.active[0].bucket_splits
     items: list[str] = []
     numbers: list[int] = []
-    while (entry := lanes.next_entry(PARENT)) is not None:
+    while (entry := queues.next_entry(PARENT)) is not None:
         assert entry.columns is not None
         hashes = [low16(route.hash) for route in entry.columns.routes]
         assert len({sum(hash >= split for split in splits) for hash in hashes}) == 1
@@ -200,12 +200,12 @@ def test_columns_of_buckets_hold_one_bucket_each_and_every_key_stays_in_order(ke
 
 
 def test_messages_without_a_key_go_into_one_bucket_the_next_one_each_time():
-    lanes = some_lanes(FOUR)
+    queues = some_queues(FOUR)
     stamps = []
     for _ in range(5):
         for _ in range(3):
-            assert lanes.gather("x", None, None, KeyRoute(0, 7), 1, 10.0) is not None
-        entry = lanes.next_entry(PARENT)
+            assert queues.gather("x", None, None, KeyRoute(0, 7), 1, 10.0) is not None
+        entry = queues.next_entry(PARENT)
         assert entry is not None
         stamps.append(entry.hashes)
     starts = [0, *FOUR.active[0].bucket_splits]
@@ -213,20 +213,20 @@ def test_messages_without_a_key_go_into_one_bucket_the_next_one_each_time():
 
 
 def test_messages_of_different_times_do_not_change_places_for_their_buckets():
-    lanes = some_lanes(FOUR, cut=BatchLimits(messages_max=1))
+    queues = some_queues(FOUR, cut=BatchLimits(messages_max=1))
     low, high = KeyRoute(0, 0x0000), KeyRoute(0, 0xFFFF)
-    lanes.gather("high", keyed("h"), None, high, 1, 10.0)
-    lanes.gather("low", keyed("l"), None, low, 1, 10.0 + 2 * BUCKET_WINDOW_S)
-    assert written(lanes, PARENT) == [["high"], ["low"]]
+    queues.gather("high", keyed("h"), None, high, 1, 10.0)
+    queues.gather("low", keyed("l"), None, low, 1, 10.0 + 2 * BUCKET_WINDOW_S)
+    assert written(queues, PARENT) == [["high"], ["low"]]
 
 
 def test_packed_columns_are_the_bytes_of_their_messages_one_by_one():
     stamp = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
     for count in (1, 2, 20):
-        lanes = some_lanes()
+        queues = some_queues()
         for number in range(count):
-            assert lanes.gather(b"%d" % number, keyed("k"), None, KeyRoute(0, 0), 1, 10.0) is not None
-        entry = lanes.next_entry(PARENT)
+            assert queues.gather(b"%d" % number, keyed("k"), None, KeyRoute(0, 0), 1, 10.0) is not None
+        entry = queues.next_entry(PARENT)
         assert entry is not None
         gathered = pack(entry, stamp, 5, chunking=True).frames
         assert len(entry.messages) == count  # apart from here on
@@ -236,19 +236,19 @@ def test_packed_columns_are_the_bytes_of_their_messages_one_by_one():
 @pytest.mark.parametrize("apart", [False, True])
 def test_receipt_tells_every_message_of_columns_its_place_and_ends_a_flush(apart):
     told: list[MessageId | None] = []
-    lanes, budget = some_lanes(), MemoryLimit()
+    queues, budget = some_queues(), MemoryLimit()
     for number in range(3):
         budget.take(2)
-        gather(lanes, 0, f"m{number}", done=lambda found, error: told.append(found))
+        gather(queues, 0, f"m{number}", done=lambda found, error: told.append(found))
 
     async def body() -> None:
         fates = MessageResults("t", Counters(), budget)
-        entry = lanes.next_entry(PARENT)
+        entry = queues.next_entry(PARENT)
         assert entry is not None
         entry.frames = EncodedEntry([])
-        flush = asyncio.ensure_future(fates.until_over(lanes.places - 1, 2))
+        flush = asyncio.ensure_future(fates.until_over(queues.places - 1, 2))
         await asyncio.sleep(0)
-        lanes.stored(PARENT, 0)
+        queues.stored(PARENT, 0)
         if apart:
             assert len(entry.messages) == 3
         fates.stored(PARENT, entry, 5, 6)

@@ -1,4 +1,4 @@
-"""Lanes: what a seal does to the messages of one producer, step by step. Random lives are in `test_lanes_machine`."""
+"""Segment queues: how a seal changes the messages of one producer. Random runs: `test_segment_queues_machine`."""
 
 from __future__ import annotations
 
@@ -35,70 +35,70 @@ from tests.support.segment_queues import (
     add,
     fates,
     names,
-    some_lanes,
+    some_queues,
     written,
 )
 
 
 def test_a_split_moves_the_rest_in_order_and_releases_the_children_only_then():
-    lanes = some_lanes(cut=BatchLimits(messages_max=3))
+    queues = some_queues(cut=BatchLimits(messages_max=3))
     for name, slot in [("a1", 0), ("b1", 0xFFFF), ("a2", 0)]:
-        add(lanes, slot, name)
-    assert written(lanes, PARENT) == [["a1", "b1", "a2"]]
-    effects = lanes.handle(LayoutAdvanced(SPLIT))
+        add(queues, slot, name)
+    assert written(queues, PARENT) == [["a1", "b1", "a2"]]
+    effects = queues.handle(LayoutAdvanced(SPLIT))
     assert effects == [DrainSegment(PARENT), AttachSegment(LOW), AttachSegment(HIGH)]
-    assert lanes.handle(SegmentAttached(LOW)) == lanes.handle(SegmentAttached(HIGH)) == []
-    assert add(lanes, 0, "a3") == PARENT  # behind the rest
-    assert written(lanes, LOW) == written(lanes, HIGH) == []
-    assert lanes.handle(SegmentDetached(PARENT, certain=True)) == [
+    assert queues.handle(SegmentAttached(LOW)) == queues.handle(SegmentAttached(HIGH)) == []
+    assert add(queues, 0, "a3") == PARENT  # behind the rest
+    assert written(queues, LOW) == written(queues, HIGH) == []
+    assert queues.handle(SegmentDetached(PARENT, certain=True)) == [
         DropSegment(PARENT),
         WriteSegment(LOW),
         WriteSegment(HIGH),
     ]
-    assert written(lanes, LOW) == [["a1", "a2", "a3"]]
-    assert written(lanes, HIGH) == [["b1"]]
+    assert written(queues, LOW) == [["a1", "a2", "a3"]]
+    assert written(queues, HIGH) == [["b1"]]
 
 
 def test_what_a_receipt_came_for_while_frozen_is_not_sent_again():
-    lanes = some_lanes(cut=BatchLimits(messages_max=1))
-    add(lanes, 0, "a1")
-    add(lanes, 0, "a2")
-    written(lanes, PARENT)
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW))
-    assert names(lanes.stored(PARENT, 0)) == ["a1"]
-    lanes.handle(SegmentDetached(PARENT, certain=True))
-    assert written(lanes, LOW) == [["a2"]]
+    queues = some_queues(cut=BatchLimits(messages_max=1))
+    add(queues, 0, "a1")
+    add(queues, 0, "a2")
+    written(queues, PARENT)
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW))
+    assert names(queues.stored(PARENT, 0)) == ["a1"]
+    queues.handle(SegmentDetached(PARENT, certain=True))
+    assert written(queues, LOW) == [["a2"]]
 
 
 def test_a_seal_heard_before_the_layout_asks_for_one_and_waits_for_it():
-    lanes = some_lanes()
-    add(lanes, 0, "a1")
-    written(lanes, PARENT)
-    assert lanes.refused(PARENT, 0, Sealed()) == [RefreshLayout(ONE.epoch), DrainSegment(PARENT)]
-    assert lanes.handle(SegmentDetached(PARENT, certain=True)) == []
-    assert lanes.handle(SegmentSealed(PARENT)) == []
-    lanes.handle(LayoutAdvanced(ONE))
-    assert lanes.lane(PARENT) is not None
-    assert DropSegment(PARENT) in lanes.handle(LayoutAdvanced(SPLIT))
+    queues = some_queues()
+    add(queues, 0, "a1")
+    written(queues, PARENT)
+    assert queues.refused(PARENT, 0, Sealed()) == [RefreshLayout(ONE.epoch), DrainSegment(PARENT)]
+    assert queues.handle(SegmentDetached(PARENT, certain=True)) == []
+    assert queues.handle(SegmentSealed(PARENT)) == []
+    queues.handle(LayoutAdvanced(ONE))
+    assert queues.queue(PARENT) is not None
+    assert DropSegment(PARENT) in queues.handle(LayoutAdvanced(SPLIT))
 
 
 def test_two_generations_that_pass_while_frozen_are_skipped():
-    lanes = some_lanes()
-    add(lanes, 0, "a1")
-    written(lanes, PARENT)
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW))
-    effects = lanes.handle(LayoutAdvanced(AGAIN))
+    queues = some_queues()
+    add(queues, 0, "a1")
+    written(queues, PARENT)
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW))
+    effects = queues.handle(LayoutAdvanced(AGAIN))
     assert effects == [AttachSegment(SegmentId(3)), AttachSegment(SegmentId(4)), DropSegment(LOW)]
-    lanes.handle(SegmentAttached(SegmentId(3)))
-    assert written(lanes, SegmentId(3)) == []
-    lanes.handle(SegmentDetached(PARENT, certain=False))
-    assert written(lanes, SegmentId(3)) == [["a1"]]
+    queues.handle(SegmentAttached(SegmentId(3)))
+    assert written(queues, SegmentId(3)) == []
+    queues.handle(SegmentDetached(PARENT, certain=False))
+    assert written(queues, SegmentId(3)) == [["a1"]]
 
 
 class DoesNotWaitForAllParents(SegmentQueues):
-    def _held(self, lane: SegmentQueue) -> bool:
+    def _held(self, queue: SegmentQueue) -> bool:
         return False
 
 
@@ -127,159 +127,159 @@ def test_a_merge_waits_for_all_its_parents():
 
 
 def test_a_merge_puts_the_rests_in_the_order_of_sending():
-    lanes = some_lanes(SPLIT, cut=BatchLimits(messages_max=10))
+    queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
     for name, slot in [("a1", 0), ("b1", 0xFFFF), ("a2", 0), ("b2", 0xFFFF)]:
-        add(lanes, slot, name)
-    lanes.next_entry(HIGH)
-    lanes.handle(LayoutAdvanced(MERGED))
-    lanes.handle(SegmentDetached(HIGH))
-    lanes.handle(SegmentAttached(SegmentId(3)))
-    assert written(lanes, SegmentId(3)) == [["a1", "b1", "a2", "b2"]]
+        add(queues, slot, name)
+    queues.next_entry(HIGH)
+    queues.handle(LayoutAdvanced(MERGED))
+    queues.handle(SegmentDetached(HIGH))
+    queues.handle(SegmentAttached(SegmentId(3)))
+    assert written(queues, SegmentId(3)) == [["a1", "b1", "a2", "b2"]]
 
 
 def test_what_may_be_below_the_mark_of_a_child_goes_alone():
-    lanes = some_lanes(cut=BatchLimits(messages_max=10))
+    queues = some_queues(cut=BatchLimits(messages_max=10))
     for name in ["a0", "a1", "a2", "a3"]:
-        add(lanes, 0, name)
-    written(lanes, PARENT)
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentDetached(PARENT))
-    lanes.handle(SegmentAttached(LOW, 1))
-    assert written(lanes, LOW) == [["a0"], ["a1"], ["a2", "a3"]]
+        add(queues, 0, name)
+    written(queues, PARENT)
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentDetached(PARENT))
+    queues.handle(SegmentAttached(LOW, 1))
+    assert written(queues, LOW) == [["a0"], ["a1"], ["a2", "a3"]]
 
 
 def test_a_message_in_chunks_goes_again_as_a_whole():
-    lanes = some_lanes()
-    add(lanes, 0, "large", alone=True)
-    entry = lanes.next_entry(PARENT)
+    queues = some_queues()
+    add(queues, 0, "large", alone=True)
+    entry = queues.next_entry(PARENT)
     assert entry is not None
     entry.parts = 3
-    assert lanes.stored(PARENT, 0) is None
-    assert lanes.refused(PARENT, 0, Sealed()) == [RefreshLayout(ONE.epoch), DrainSegment(PARENT)]
-    lanes.handle(SegmentDetached(PARENT, certain=True))
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW))
-    again = lanes.next_entry(LOW)
+    assert queues.stored(PARENT, 0) is None
+    assert queues.refused(PARENT, 0, Sealed()) == [RefreshLayout(ONE.epoch), DrainSegment(PARENT)]
+    queues.handle(SegmentDetached(PARENT, certain=True))
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW))
+    again = queues.next_entry(LOW)
     assert names(again) == ["large"]
     assert again is not entry
-    assert names(lanes.stored(LOW, 0)) == ["large"]
+    assert names(queues.stored(LOW, 0)) == ["large"]
 
 
 def test_after_a_lost_connection_the_same_entries_are_written_again_first():
-    lanes = some_lanes(cut=BatchLimits(messages_max=2))
+    queues = some_queues(cut=BatchLimits(messages_max=2))
     for name in ["a", "b", "c"]:
-        add(lanes, 0, name)
-    lanes.next_entry(PARENT)
-    lanes.handle(SegmentDetached(PARENT))
-    add(lanes, 0, "d")
-    assert lanes.next_entry(PARENT) is None
-    assert lanes.handle(SegmentAttached(PARENT, 1)) == [WriteSegment(PARENT)]
-    assert written(lanes, PARENT) == [["a", "b"], ["c", "d"]]
+        add(queues, 0, name)
+    queues.next_entry(PARENT)
+    queues.handle(SegmentDetached(PARENT))
+    add(queues, 0, "d")
+    assert queues.next_entry(PARENT) is None
+    assert queues.handle(SegmentAttached(PARENT, 1)) == [WriteSegment(PARENT)]
+    assert written(queues, PARENT) == [["a", "b"], ["c", "d"]]
 
 
 # Bounds, numbers, layouts
 
 
-def test_room_is_counted_in_bytes_over_all_lanes():
-    lanes = some_lanes(SPLIT, bytes_max=10)
-    assert lanes.room(100)  # alone it is let in, or it would be stuck
-    add(lanes, 0, size=6)
-    add(lanes, 0xFFFF, size=4)
-    assert not lanes.room(1)
-    lanes.next_entry(LOW)
-    lanes.stored(LOW, 0)
-    assert lanes.room(6)
-    assert not lanes.room(7)
+def test_room_is_counted_in_bytes_over_all_queues():
+    queues = some_queues(SPLIT, bytes_max=10)
+    assert queues.room(100)  # alone it is let in, or it would be stuck
+    add(queues, 0, size=6)
+    add(queues, 0xFFFF, size=4)
+    assert not queues.room(1)
+    queues.next_entry(LOW)
+    queues.stored(LOW, 0)
+    assert queues.room(6)
+    assert not queues.room(7)
 
 
 def test_numbers_begin_above_what_every_owner_has():
-    lanes = SegmentQueues()
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW, 40))
+    queues = SegmentQueues()
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW, 40))
     with pytest.raises(InvalidTransition):
-        add(lanes, 0)
-    lanes.handle(SegmentAttached(HIGH, 70))
-    add(lanes, 0)
-    entry = lanes.next_entry(LOW)
+        add(queues, 0)
+    queues.handle(SegmentAttached(HIGH, 70))
+    add(queues, 0)
+    entry = queues.next_entry(LOW)
     assert entry is not None
     assert entry.sequence == 71
 
 
 def test_numbers_that_were_given_are_kept_and_never_grow_downwards_in_a_batch():
-    lanes = some_lanes()
+    queues = some_queues()
     for name, sequence in [("a", 7), ("b", 9), ("c", 8)]:
-        add(lanes, 0, name, sequence=sequence)
-    add(lanes, 0, "d")
-    assert written(lanes, PARENT) == [["a", "b"], ["c", "d"]]
-    assert lanes.next_sequence == 11
+        add(queues, 0, name, sequence=sequence)
+    add(queues, 0, "d")
+    assert written(queues, PARENT) == [["a", "b"], ["c", "d"]]
+    assert queues.next_sequence == 11
 
 
 def test_groups_do_not_share_a_batch():
-    lanes = some_lanes()
+    queues = some_queues()
     for name, group in [("a", 1), ("b", 1), ("c", 2)]:
-        add(lanes, 0, name, group=group)
-    assert written(lanes, PARENT) == [["a", "b"], ["c"]]
+        add(queues, 0, name, group=group)
+    assert written(queues, PARENT) == [["a", "b"], ["c"]]
 
 
 def test_a_batch_is_bounded_in_bytes():
-    lanes = some_lanes(cut=BatchLimits(bytes_max=5))
+    queues = some_queues(cut=BatchLimits(bytes_max=5))
     for name, size in [("a", 2), ("b", 3), ("c", 9), ("d", 1)]:
-        add(lanes, 0, name, size=size)
-    assert written(lanes, PARENT) == [["a", "b"], ["c"], ["d"]]
+        add(queues, 0, name, size=size)
+    assert written(queues, PARENT) == [["a", "b"], ["c"], ["d"]]
 
 
 def test_a_layout_that_is_not_newer_changes_nothing():
-    lanes = some_lanes(SPLIT)
-    assert lanes.handle(LayoutAdvanced(ONE)) == []
-    assert lanes.handle(LayoutAdvanced(SPLIT)) == []
-    assert lanes.layout is SPLIT
+    queues = some_queues(SPLIT)
+    assert queues.handle(LayoutAdvanced(ONE)) == []
+    assert queues.handle(LayoutAdvanced(SPLIT)) == []
+    assert queues.layout is SPLIT
 
 
-def test_answers_for_lanes_that_are_gone_change_nothing():
-    lanes = some_lanes()
-    lanes.handle(LayoutAdvanced(SPLIT))
-    effects: list[Effect] = [*lanes.refused(PARENT, 0, Sealed())]
+def test_answers_for_queues_that_are_gone_change_nothing():
+    queues = some_queues()
+    queues.handle(LayoutAdvanced(SPLIT))
+    effects: list[Effect] = [*queues.refused(PARENT, 0, Sealed())]
     for event in (SegmentAttached(PARENT), SegmentDetached(PARENT), SegmentSealed(PARENT)):
-        effects += lanes.handle(event)
+        effects += queues.handle(event)
     assert effects == []
-    assert lanes.stored(PARENT, 0) is None
-    assert lanes.next_entry(PARENT) is None
+    assert queues.stored(PARENT, 0) is None
+    assert queues.next_entry(PARENT) is None
 
 
-def test_a_plain_topic_is_one_lane_for_ever_and_a_seal_fails_what_it_refused():
-    lanes = some_lanes(synthetic(["persistent://public/default/t"]), follows=False)
-    add(lanes, 0xFFFF, "a")
-    written(lanes, PARENT)
-    assert lanes.handle(SegmentSealed(PARENT)) == []
-    assert fates(lanes.refused(PARENT, 0, Sealed())) == {"a": SendStatus.FAILED}
-    assert lanes.lane(PARENT) is not None
+def test_a_plain_topic_is_one_queue_for_ever_and_a_seal_fails_what_it_refused():
+    queues = some_queues(synthetic(["persistent://public/default/t"]), follows=False)
+    add(queues, 0xFFFF, "a")
+    written(queues, PARENT)
+    assert queues.handle(SegmentSealed(PARENT)) == []
+    assert fates(queues.refused(PARENT, 0, Sealed())) == {"a": SendStatus.FAILED}
+    assert queues.queue(PARENT) is not None
 
 
 def test_partitions_take_keys_as_pulsar_does_and_their_rest_goes_by_range_after_a_migration():
     topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
-    lanes = some_lanes(synthetic(topics))
-    assert lanes.add("a", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
-    assert lanes.add("b", KeyRoute(0xFFFF, 4), size=1, deadline=9.0).segment == SegmentId(0)
-    written(lanes, SegmentId(1))
+    queues = some_queues(synthetic(topics))
+    assert queues.add("a", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
+    assert queues.add("b", KeyRoute(0xFFFF, 4), size=1, deadline=9.0).segment == SegmentId(0)
+    written(queues, SegmentId(1))
     after = migrated(topics, now_ms=1).raised()
-    lanes.handle(LayoutAdvanced(after))
-    assert lanes.add("a2", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
-    lanes.handle(SegmentAttached(SegmentId(2)))
-    lanes.handle(SegmentAttached(SegmentId(3)))
-    assert written(lanes, SegmentId(3)) == []  # any plain topic may hold older messages of its keys
-    lanes.handle(SegmentDetached(SegmentId(1), certain=True))
-    assert written(lanes, SegmentId(2)) == [["a", "a2"]]
-    assert written(lanes, SegmentId(3)) == [["b"]]
+    queues.handle(LayoutAdvanced(after))
+    assert queues.add("a2", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
+    queues.handle(SegmentAttached(SegmentId(2)))
+    queues.handle(SegmentAttached(SegmentId(3)))
+    assert written(queues, SegmentId(3)) == []  # any plain topic may hold older messages of its keys
+    queues.handle(SegmentDetached(SegmentId(1), certain=True))
+    assert written(queues, SegmentId(2)) == [["a", "a2"]]
+    assert written(queues, SegmentId(3)) == [["b"]]
 
 
 def test_while_a_partition_keeps_its_rest_a_slot_alone_does_not_say_where_a_message_goes():
     topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
-    lanes = some_lanes(synthetic(topics))
+    queues = some_queues(synthetic(topics))
     for hash in (1, 4):
-        lanes.add("old", KeyRoute(0x0000, hash), size=1, deadline=9.0)
-    written(lanes, SegmentId(0))
-    written(lanes, SegmentId(1))
-    lanes.handle(LayoutAdvanced(migrated(topics, now_ms=1).raised()))
-    lanes.handle(SegmentDetached(SegmentId(1), certain=True))  # the other one may still have older messages
-    assert lanes.add("odd", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(2)
-    assert lanes.add("even", KeyRoute(0x0000, 4), size=1, deadline=9.0).segment == SegmentId(0)
+        queues.add("old", KeyRoute(0x0000, hash), size=1, deadline=9.0)
+    written(queues, SegmentId(0))
+    written(queues, SegmentId(1))
+    queues.handle(LayoutAdvanced(migrated(topics, now_ms=1).raised()))
+    queues.handle(SegmentDetached(SegmentId(1), certain=True))  # the other one may still have older messages
+    assert queues.add("odd", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(2)
+    assert queues.add("even", KeyRoute(0x0000, 4), size=1, deadline=9.0).segment == SegmentId(0)

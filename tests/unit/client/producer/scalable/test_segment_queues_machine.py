@@ -1,6 +1,6 @@
 """Random lives of a producer over segments that are split, merged, cut off: no loss, no invention, each key in order.
 
-The same steps, drawn from seeds, are taken by mutants of the lanes: each of them breaks a promise that is looked at.
+The same steps, drawn from seeds, are taken by mutants of the queues: each of them breaks a promise that is looked at.
 """
 
 from __future__ import annotations
@@ -157,39 +157,39 @@ def test_a_thousand_lives_keep_every_promise():
 
 
 class ReleasesBeforeTheRestCame(SegmentQueues):
-    def _held(self, lane: SegmentQueue) -> bool:
+    def _held(self, queue: SegmentQueue) -> bool:
         return False
 
-    def _lane_of(self, route: KeyRoute) -> SegmentQueue:
+    def _queue_of(self, route: KeyRoute) -> SegmentQueue:
         sealed, self._sealed = self._sealed, []
         try:
-            return super()._lane_of(route)
+            return super()._queue_of(route)
         finally:
             self._sealed = sealed
 
 
 class ForgetsWhatWasInFlight(SegmentQueues):
     def _close(self, segment: SegmentId, certain: bool) -> list[Effect]:
-        lane = self.lane(segment)
-        if lane is not None and lane.sealed:
-            lane.pending.clear()
+        queue = self.queue(segment)
+        if queue is not None and queue.sealed:
+            queue.pending.clear()
         return super()._close(segment, certain)
 
 
 class RetriesEachOnItsOwn(SegmentQueues):
-    def _hand_over(self, lane: SegmentQueue, messages: list[QueuedMessage]) -> None:
-        lane.queue = deque([*lane.queue, *reversed(messages)])
+    def _hand_over(self, queue: SegmentQueue, messages: list[QueuedMessage]) -> None:
+        queue.messages = deque([*queue.messages, *reversed(messages)])
 
 
 class PutsParentsOneAfterTheOther(SegmentQueues):
-    def _hand_over(self, lane: SegmentQueue, messages: list[QueuedMessage]) -> None:
-        lane.queue = deque([*lane.queue, *messages])
+    def _hand_over(self, queue: SegmentQueue, messages: list[QueuedMessage]) -> None:
+        queue.messages = deque([*queue.messages, *messages])
 
 
 class DoesNotWaitForTheLastAnswers(SegmentQueues):
-    def _freeze(self, lane: SegmentQueue) -> list[Effect]:
-        lane.detached(certain=False)
-        return super()._freeze(lane)
+    def _freeze(self, queue: SegmentQueue) -> list[Effect]:
+        queue.detached(certain=False)
+        return super()._freeze(queue)
 
 
 class TakesOlderLayouts(SegmentQueues):

@@ -15,115 +15,115 @@ from magnetar.client.producer.scalable.segment_queues import (
     SegmentDetached,
     SegmentSealed,
 )
-from tests.support.segment_queues import LOW, PARENT, SPLIT, add, fates, names, some_lanes, written
+from tests.support.segment_queues import LOW, PARENT, SPLIT, add, fates, names, some_queues, written
 
 
 def test_a_message_that_never_left_fails_for_sure():
-    lanes = some_lanes()
-    lanes.handle(SegmentDetached(PARENT))
-    add(lanes, 0, "a", deadline=5.0)
-    add(lanes, 0, "b", deadline=6.0)
-    assert lanes.deadline == 5.0
-    assert fates(lanes.expired(5.0)) == {"a": SendStatus.FAILED}
-    lanes.handle(SegmentAttached(PARENT))
-    assert written(lanes, PARENT) == [["b"]]
+    queues = some_queues()
+    queues.handle(SegmentDetached(PARENT))
+    add(queues, 0, "a", deadline=5.0)
+    add(queues, 0, "b", deadline=6.0)
+    assert queues.deadline == 5.0
+    assert fates(queues.expired(5.0)) == {"a": SendStatus.FAILED}
+    queues.handle(SegmentAttached(PARENT))
+    assert written(queues, PARENT) == [["b"]]
 
 
 def test_a_message_without_an_answer_may_be_stored():
-    lanes = some_lanes()
-    add(lanes, 0, "a", deadline=5.0)
-    written(lanes, PARENT)
-    assert fates(lanes.expired(5.0)) == {"a": SendStatus.UNKNOWN}
-    entry = lanes.stored(PARENT, 0)  # late: its sender was told already
+    queues = some_queues()
+    add(queues, 0, "a", deadline=5.0)
+    written(queues, PARENT)
+    assert fates(queues.expired(5.0)) == {"a": SendStatus.UNKNOWN}
+    entry = queues.stored(PARENT, 0)  # late: its sender was told already
     assert entry is not None
     assert [message.fate for message in entry.messages] == [SendStatus.UNKNOWN]
-    assert lanes.bytes == lanes.messages == 0
-    assert lanes.deadline is None
+    assert queues.bytes == queues.messages == 0
+    assert queues.deadline is None
 
 
 @pytest.mark.parametrize(("certain", "fate"), [(True, SendStatus.FAILED), (False, SendStatus.UNKNOWN)])
 def test_a_message_that_a_sealed_segment_did_not_answer(certain, fate):
-    lanes = some_lanes()
-    add(lanes, 0, "a", deadline=5.0)
-    written(lanes, PARENT)
-    lanes.handle(SegmentSealed(PARENT))
-    lanes.handle(SegmentDetached(PARENT, certain=certain))
-    assert fates(lanes.expired(5.0)) == {"a": fate}
+    queues = some_queues()
+    add(queues, 0, "a", deadline=5.0)
+    written(queues, PARENT)
+    queues.handle(SegmentSealed(PARENT))
+    queues.handle(SegmentDetached(PARENT, certain=certain))
+    assert fates(queues.expired(5.0)) == {"a": fate}
 
 
 def test_a_refused_message_of_a_sealed_segment_fails_for_sure_even_if_the_connection_is_lost():
-    lanes = some_lanes(cut=BatchLimits(messages_max=1))
-    add(lanes, 0, "a", deadline=5.0)
-    add(lanes, 0, "b", deadline=5.0)
-    written(lanes, PARENT)
-    lanes.refused(PARENT, 0, Sealed())
-    lanes.handle(SegmentDetached(PARENT))
-    assert fates(lanes.expired(5.0)) == {"a": SendStatus.FAILED, "b": SendStatus.UNKNOWN}
+    queues = some_queues(cut=BatchLimits(messages_max=1))
+    add(queues, 0, "a", deadline=5.0)
+    add(queues, 0, "b", deadline=5.0)
+    written(queues, PARENT)
+    queues.refused(PARENT, 0, Sealed())
+    queues.handle(SegmentDetached(PARENT))
+    assert fates(queues.expired(5.0)) == {"a": SendStatus.FAILED, "b": SendStatus.UNKNOWN}
 
 
 def test_a_doubt_is_kept_when_the_next_segment_refuses():
-    lanes = some_lanes()
-    add(lanes, 0, "a")
-    written(lanes, PARENT)
-    lanes.handle(SegmentDetached(PARENT))
-    lanes.handle(SegmentSealed(PARENT))
-    lanes.handle(LayoutAdvanced(SPLIT))
-    lanes.handle(SegmentAttached(LOW))
-    written(lanes, LOW)
-    assert fates(lanes.refused(LOW, 0, BadChecksum())) == {"a": SendStatus.UNKNOWN}
+    queues = some_queues()
+    add(queues, 0, "a")
+    written(queues, PARENT)
+    queues.handle(SegmentDetached(PARENT))
+    queues.handle(SegmentSealed(PARENT))
+    queues.handle(LayoutAdvanced(SPLIT))
+    queues.handle(SegmentAttached(LOW))
+    written(queues, LOW)
+    assert fates(queues.refused(LOW, 0, BadChecksum())) == {"a": SendStatus.UNKNOWN}
 
 
 def test_a_batch_of_which_one_message_failed_goes_without_it():
-    lanes = some_lanes()
-    add(lanes, 0, "a", deadline=5.0)
-    add(lanes, 0, "b", deadline=6.0)
-    entry = lanes.next_entry(PARENT)
+    queues = some_queues()
+    add(queues, 0, "a", deadline=5.0)
+    add(queues, 0, "b", deadline=6.0)
+    entry = queues.next_entry(PARENT)
     assert entry is not None
     entry.frames = b"made"
-    lanes.handle(SegmentDetached(PARENT, certain=True))
-    assert fates(lanes.expired(5.0)) == {"a": SendStatus.FAILED}
-    lanes.handle(SegmentAttached(PARENT))
-    again = lanes.next_entry(PARENT)
+    queues.handle(SegmentDetached(PARENT, certain=True))
+    assert fates(queues.expired(5.0)) == {"a": SendStatus.FAILED}
+    queues.handle(SegmentAttached(PARENT))
+    again = queues.next_entry(PARENT)
     assert again is entry
     assert names(again) == ["b"]
     assert again.frames is None
 
 
 def test_a_refusal_for_good_is_told_and_others_go_on():
-    lanes = some_lanes(cut=BatchLimits(messages_max=1))
-    add(lanes, 0, "a")
-    add(lanes, 0, "b")
-    written(lanes, PARENT)
-    assert fates(lanes.refused(PARENT, 0, BadChecksum())) == {"a": SendStatus.FAILED}
-    assert names(lanes.stored(PARENT, 1)) == ["b"]
+    queues = some_queues(cut=BatchLimits(messages_max=1))
+    add(queues, 0, "a")
+    add(queues, 0, "b")
+    written(queues, PARENT)
+    assert fates(queues.refused(PARENT, 0, BadChecksum())) == {"a": SendStatus.FAILED}
+    assert names(queues.stored(PARENT, 1)) == ["b"]
 
 
 def test_a_refusal_that_leaves_open_what_happened_begins_again():
-    lanes = some_lanes()
-    add(lanes, 0, "a")
-    written(lanes, PARENT)
-    assert lanes.refused(PARENT, 0, StorageFailed()) == [ReattachSegment(PARENT)]
-    lanes.handle(SegmentDetached(PARENT))
-    lanes.handle(SegmentAttached(PARENT))
-    assert written(lanes, PARENT) == [["a"]]
+    queues = some_queues()
+    add(queues, 0, "a")
+    written(queues, PARENT)
+    assert queues.refused(PARENT, 0, StorageFailed()) == [ReattachSegment(PARENT)]
+    queues.handle(SegmentDetached(PARENT))
+    queues.handle(SegmentAttached(PARENT))
+    assert written(queues, PARENT) == [["a"]]
 
 
 def test_closing_tells_every_message_what_became_of_it():
-    lanes = some_lanes(cut=BatchLimits(messages_max=1))
-    add(lanes, 0, "a")
-    lanes.next_entry(PARENT)
-    add(lanes, 0, "b")
-    effects = lanes.ended(Closed("the producer is closed"))
+    queues = some_queues(cut=BatchLimits(messages_max=1))
+    add(queues, 0, "a")
+    queues.next_entry(PARENT)
+    add(queues, 0, "b")
+    effects = queues.ended(Closed("the producer is closed"))
     assert fates(effects) == {"a": SendStatus.UNKNOWN, "b": SendStatus.FAILED}
     assert effects[-1] == DropSegment(PARENT)
-    assert lanes.stored(PARENT, 0) is None
-    assert (lanes.bytes, lanes.messages) == (0, 0)
+    assert queues.stored(PARENT, 0) is None
+    assert (queues.bytes, queues.messages) == (0, 0)
 
 
 def test_a_receipt_that_skips_the_oldest_is_not_believed():
-    lanes = some_lanes(cut=BatchLimits(messages_max=1))
-    add(lanes, 0, "a")
-    add(lanes, 0, "b")
-    written(lanes, PARENT)
+    queues = some_queues(cut=BatchLimits(messages_max=1))
+    add(queues, 0, "a")
+    add(queues, 0, "b")
+    written(queues, PARENT)
     with pytest.raises(InvalidTransition):
-        lanes.stored(PARENT, 1)
+        queues.stored(PARENT, 1)

@@ -1,4 +1,4 @@
-"""When a producer of many segments writes: lanes go together under load, and at once for whoever waits."""
+"""When a producer of many segments writes: queues go together under load, and at once for whoever waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGES = Batching(delay_s=3600.0)  # nothing goes because its time has come
 
 @asynccontextmanager
 async def after_a_round() -> AsyncIterator[World]:
-    """Of both lanes, written and answered: the next one is kept away."""
+    """Of both queues, written and answered: the next one is kept away."""
     async with a_world(2, batching=AGES) as world:
         world.broker.receipts = True
         world.add(b"low", LOW)
@@ -35,7 +35,7 @@ async def after_a_round() -> AsyncIterator[World]:
         yield world
 
 
-async def test_lanes_go_together_when_everything_on_its_way_is_answered() -> None:
+async def test_queues_go_together_when_everything_on_its_way_is_answered() -> None:
     async with a_world(2, receipts=False, batching=AGES) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -67,7 +67,7 @@ async def test_one_who_waits_for_its_message_waits_for_no_round_and_takes_nobody
         assert world.stored() == [b"low", b"high", b"sent"]
 
 
-async def test_refused_entry_leaves_the_other_lanes_free() -> None:
+async def test_refused_entry_leaves_the_other_queues_free() -> None:
     async with a_world(2, receipts=False, batching=AGES) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)

@@ -1,4 +1,4 @@
-"""Lanes go together under load and at once when nothing is on its way; nothing that waits is forgotten."""
+"""Segment queues go together under load and at once when nothing is on its way; nothing that waits is forgotten."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def a_round(pace: SendSchedule, segments: list[SegmentId], now: float = 0.0) -> 
         assert pace.answered(segment, now) == []
 
 
-def test_lanes_of_one_turn_go_together_at_its_end_while_nothing_is_on_its_way():
+def test_queues_of_one_turn_go_together_at_its_end_while_nothing_is_on_its_way():
     pace = a_pace()
     assert [gather(pace, segment) for segment in (A, B, A)] == [SendAction.TURN, SendAction.LATER, SendAction.LATER]
     assert pace.turned(0.0) == ([A, B], SendAction.LATER)
 
 
-def test_full_lane_goes_by_itself_and_the_others_stay():
+def test_full_queue_goes_by_itself_and_the_others_stay():
     pace = a_pace()
     gather(pace, A)
     assert pace.gathered(B, 990, 1, 0.0) is SendAction.LATER
@@ -56,7 +56,7 @@ def test_full_lane_goes_by_itself_and_the_others_stay():
     assert pace.turned(0.0)[0] == [A, C]
 
 
-def test_lane_that_fills_several_entries_goes_when_they_are_full_unless_it_lingers_for_the_first():
+def test_queue_that_fills_several_entries_goes_when_they_are_full_unless_it_lingers_for_the_first():
     pace = a_pace()
     gather(pace, A)
     assert pace.gathered(A, 2980, 29, 0.0, room=3.0) is SendAction.LATER
@@ -65,7 +65,7 @@ def test_lane_that_fills_several_entries_goes_when_they_are_full_unless_it_linge
     assert a_pace(eager=False).gathered(A, 1, 10, 0.0, room=3.0) is SendAction.NOW
 
 
-def test_entries_of_one_lane_keep_the_next_round_away_as_those_of_many_do():
+def test_entries_of_one_queue_keep_the_next_round_away_as_those_of_many_do():
     pace = a_pace()
     gather(pace, A)
     pace.turned(0.0)
@@ -88,7 +88,7 @@ def test_what_comes_while_an_entry_is_on_its_way_goes_with_the_last_receipt():
     assert pace.answered(B, 0.0) == [C, A]
 
 
-def test_round_of_many_lanes_keeps_the_next_one_away_and_a_round_of_one_does_not():
+def test_round_of_many_queues_keeps_the_next_one_away_and_a_round_of_one_does_not():
     pace = a_pace()
     a_round(pace, [A])
     assert gather(pace, B) is SendAction.TURN
@@ -103,7 +103,7 @@ def test_round_of_many_lanes_keeps_the_next_one_away_and_a_round_of_one_does_not
     assert gather(a_pace(), A, quiet_s) is SendAction.TURN
 
 
-def test_however_many_lanes_the_next_round_comes_in_bounded_time():
+def test_however_many_queues_the_next_round_comes_in_bounded_time():
     pace = a_pace()
     a_round(pace, [SegmentId(number) for number in range(1000)])
     gather(pace, A)
@@ -171,7 +171,7 @@ def test_ring_is_called_off_once_and_only_when_nothing_waits():
     assert not pace.silenced()
 
 
-def test_lane_that_lost_its_broker_holds_nobody_back():
+def test_queue_that_lost_its_broker_holds_nobody_back():
     pace = a_pace()
     for end in (pace.lost, pace.dropped):
         gather(pace, A)
