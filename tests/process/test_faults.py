@@ -125,7 +125,7 @@ def test_almost_full_disk_is_drained_and_written_again(tmp_path: Path) -> None:
         consumer.close()
         (disk / "filling").unlink()
         asyncio.run(until(partial(_may_produce, client), 0.2))
-        assert broker.log(500).count("disk_almost_full") == 2
+        assert broker.log(500).count("disk_floor_reached") == 2
 
 
 def _sent_until_refused(client: magnetar.Client) -> int:

@@ -68,7 +68,7 @@ def test_broker_without_settings_serves_this_machine_only(tmp_path: Path, neighb
         assert broker.ask("GET", "/livez").status_code == 200
         assert not neighbour.reaches(broker.port)
         assert not neighbour.reaches(broker.http_port)
-        assert "broker_open_to_network" not in broker.log()
+        assert "unauthenticated_broker_exposed" not in broker.log()
 
 
 @pytest.mark.parametrize("settings", [{"bindAddress": "0.0.0.0"}, {}], ids=["file", "command line"])
@@ -79,4 +79,4 @@ def test_broker_that_is_asked_to_serves_other_machines(
     with Standalone(tmp_path, settings, more=more) as broker:
         assert neighbour.reaches(broker.port)
         assert neighbour.reaches(broker.http_port)
-        assert "broker_open_to_network" in broker.log()
+        assert "unauthenticated_broker_exposed" in broker.log()

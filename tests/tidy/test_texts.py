@@ -16,7 +16,7 @@ from tests.tidy.idioms import IDIOMS
 from tests.tidy.repository import Rule, Source, findings, product
 
 SENTENCE_WORDS_MAX = 25
-EVENT = re.compile(r"[a-z]+(_[a-z0-9]+)+")
+EVENT = re.compile(r"[a-z]+(_[a-z0-9]+)*_([a-z]+ed(_out)?|found|kept|lost)")  # the last word is a past participle
 LEVELS = {"debug", "info", "warning", "error", "crashed", "once"}
 PROGRAMS = ("project.py", "shells.py", "table.py")  # strings that are programs and SQL, not sentences
 
@@ -57,14 +57,16 @@ def log_event(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
-        logger, event = node.func.value, node.args[0]
-        if node.func.attr not in LEVELS or not isinstance(logger, ast.Name) or logger.id not in ("log", "LOG"):
+        logger = node.func.value
+        name = logger.attr if isinstance(logger, ast.Attribute) else getattr(logger, "id", "")
+        if node.func.attr not in LEVELS or name not in ("log", "_log", "LOG"):
             continue
-        text = event.value if isinstance(event, ast.Constant) else None
-        if (
-            isinstance(text, str) and "%" not in text and not EVENT.fullmatch(text)
-        ):  # "%": the standard library's logger
-            yield source.found(event, f"{text!r}: a log event is noun_verb_ed, with its facts as fields")
+        event = node.args[0]
+        for each in [event.body, event.orelse] if isinstance(event, ast.IfExp) else [event]:
+            text = each.value if isinstance(each, ast.Constant) else None
+            # "%": the standard library's logger
+            if isinstance(text, str) and "%" not in text and not EVENT.fullmatch(text):
+                yield source.found(each, f"{text!r}: a log event is noun_verb_ed, with its facts as fields")
 
 
 RULES: list[Rule] = [idiom, long_sentence, log_event]
@@ -83,6 +85,9 @@ def test_texts_of_the_product_keep(rule: Rule) -> None:
         (long_sentence, f'raise NotFound("{"word " * 26}")'),
         (log_event, 'log.info("leads no more", topic=topic)'),
         (log_event, 'log.warning("ended")'),
+        (log_event, 'log.warning("segment_waiting")'),
+        (log_event, 'self._log.crashed("consumer_crash", error)'),
+        (log_event, 'log.info("broker_ended" if ended else "broker_running")'),
     ],
 )
 def test_unclear_text_is_caught(rule: Rule, text: str) -> None:
@@ -96,6 +101,8 @@ def test_unclear_text_is_caught(rule: Rule, text: str) -> None:
         (idiom, 'raise TopicNotFound("the topic does not exist: create it first")'),
         (long_sentence, f'raise NotFound("{"word " * 20}. {"word " * 20}")'),
         (log_event, 'log.info("leadership_ended", topic=topic)'),
+        (log_event, 'log.info("connection_lost")'),
+        (log_event, 'LOG.warning("query %s: %d messages behind")'),
     ],
 )
 def test_clear_text_is_let_through(rule: Rule, text: str) -> None:

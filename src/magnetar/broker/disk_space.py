@@ -141,7 +141,10 @@ class DiskSpace:
         elif was_low:
             self._node.blocked = None
             log.warning(
-                "disk_has_room", free_bytes=self._free, floor_bytes=self.floor, do="nothing; producers can send again"
+                "disk_space_recovered",
+                free_bytes=self._free,
+                floor_bytes=self.floor,
+                do="nothing; producers can send again",
             )
         self._warn()
 
@@ -168,7 +171,7 @@ class DiskSpace:
         )
         self._node.blocked = StorageFull(text, wire_code=PRODUCER_BLOCKED)
         log.error(
-            "disk_almost_full",
+            "disk_floor_reached",
             free_bytes=self._free,
             floor_bytes=self.floor,
             why="publishing is refused until space is free; reading, acknowledging and trimming continue",
@@ -195,4 +198,4 @@ class DiskSpace:
             self._warned = False
         elif not self._warned:
             self._warned = True
-            log.warning("disk_filling", used_percent=used, free_bytes=self._free, floor_bytes=self.floor)
+            log.warning("disk_floor_approached", used_percent=used, free_bytes=self._free, floor_bytes=self.floor)

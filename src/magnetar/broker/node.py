@@ -344,7 +344,7 @@ class Node:
     def unknown_command(self, connection: Connection) -> None:
         """Ignores and counts the command: a newer client may send commands that this broker does not know."""
         self.metrics.unknown_commands.value += 1
-        log.once("command_unknown", client=connection.client_version)
+        log.once("unknown_command_received", client=connection.client_version)
 
     async def _keep_alive(self) -> None:
         while True:

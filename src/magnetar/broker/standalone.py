@@ -146,7 +146,7 @@ async def _serve(
     host = settings.text("bindAddress")
     if not is_loopback(host):
         log.warning(
-            "broker_open_to_network",
+            "unauthenticated_broker_exposed",
             bind=host,
             why="no authentication; set bindAddress=127.0.0.1 to accept local connections only",
         )
@@ -158,7 +158,7 @@ async def _serve(
         say(msgspec.json.encode(_ready(node, settings, data)).decode())
         node.runtime.spawn(node.owner, _return_memory(node))
         await node.stopping.wait()
-        log.info("broker_stopping", why="requested" if node.failure is None else "storage failed")
+        log.info("broker_stop_started", why="requested" if node.failure is None else "storage failed")
     finally:
         await skin.stop()
         await node.stop()

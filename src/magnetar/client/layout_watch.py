@@ -207,7 +207,7 @@ class LayoutWatch:
             return
         connection = self._attached.connection
         if connection is not None and self._session.is_open:
-            log.info("layout_requested_again", topic=self.topic, above=above)
+            log.info("layout_request_repeated", topic=self.topic, above=above)
             self._ask(connection, create=False).add_done_callback(self._asked_again)
         self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
 

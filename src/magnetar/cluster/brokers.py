@@ -37,7 +37,7 @@ class Brokers:
             try:
                 brokers[broker_id] = member_of(broker_id, node.value)
             except (msgspec.MsgspecError, ValueError) as error:
-                log.warning("broker_registration_invalid", broker=broker_id, error=str(error))
+                log.warning("broker_registration_decode_failed", broker=broker_id, error=str(error))
         if heard == self._heard:
             self._kept = brokers
         return brokers

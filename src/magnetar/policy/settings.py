@@ -187,7 +187,7 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
         key = KEYS.get(name)
         if key is None:
             near = get_close_matches(name, KEYS, 1)
-            log.once("setting_unknown", key=name, where=where, **({"near": near[0]} if near else {}))
+            log.once("unknown_setting_ignored", key=name, where=where, **({"near": near[0]} if near else {}))
             continue
         value = key.read(text)
         if not key.honoured and value != key.default:

@@ -82,7 +82,7 @@ def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(capl
     assert settings.shown()["noSuchKeyOfAnyone"] == "*****"
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "setting_unknown key=noSuchKeyOfAnyone where=the file",
+        "unknown_setting_ignored key=noSuchKeyOfAnyone where=the file",
         "setting_not_supported key=retentionCheckIntervalInSeconds value=77 where=the file",
     ]
 

@@ -86,7 +86,9 @@ class Topics:
 
     def _check_room(self) -> None:
         if len(self.loaded) + len(self._loading) >= self.loaded_max:
-            log.once("loaded_topics_at_maximum", topics_max=self.loaded_max, do="close unused clients, or add memory")
+            log.once(
+                "loaded_topics_limit_reached", topics_max=self.loaded_max, do="close unused clients, or add memory"
+            )
             # TooManyRequests is final for some stock clients.
             raise Throttled(
                 f"this broker has its maximum of {self.loaded_max} topics in memory: try later", wire_code=6

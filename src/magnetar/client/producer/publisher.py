@@ -177,7 +177,7 @@ class Publisher:
         try:
             op = self._pending.answered(sequence)
         except MagnetarError as error:
-            log.error("receipt_out_of_order", topic=self.topic, why=error)
+            log.error("unexpected_receipt_received", topic=self.topic, why=error)
             if self._ready is not None:
                 self._ready.abort(error)
             return

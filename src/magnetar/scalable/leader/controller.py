@@ -190,7 +190,7 @@ class Controller:
     def _refused(self, term: Term, why: str) -> None:
         self._context.runtime.mark("zombie.fenced", topic=str(self.name), term=term.number, why=why)
         if self.term is term and (pause_s := self._fenced.refused(self._context.runtime.monotonic())):
-            log.warning("term_refused_again", topic=str(self.name), term=term.number, pause_s=pause_s, why=why)
+            log.warning("term_refusal_repeated", topic=str(self.name), term=term.number, pause_s=pause_s, why=why)
             asyncio.get_running_loop().call_later(pause_s, self._changed.set)  # those who wait for a leader ask again
         self._feed(takeover.TermRefused(term.number))
 

@@ -281,7 +281,7 @@ class DeliveryHandler:
                 _ = message.value
             except Undecodable as error:
                 self._part.counters.undecodable += 1
-                log.warning("message_undecodable", id=message.id, topic=message.topic, why=error.what)
+                log.warning("message_decode_failed", id=message.id, topic=message.topic, why=error.what)
                 graveyard.bury([message], error.what)
             else:
                 fit.append(message)

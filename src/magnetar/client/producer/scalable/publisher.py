@@ -279,7 +279,7 @@ class ScalablePublisher:
         try:
             stored = self._queues.stored(segment, sequence)
         except MagnetarError as error:
-            log.error("receipt_out_of_order", topic=self.topic, segment=segment, why=error)
+            log.error("unexpected_receipt_received", topic=self.topic, segment=segment, why=error)
             self._writers[segment].abort(error)
             return
         if stored is None or queue is None:

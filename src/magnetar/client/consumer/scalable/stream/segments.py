@@ -121,7 +121,7 @@ class StreamSegments(SegmentConsumers):
                 case WarnHeldBack(segment=segment, children=children, unacked=unacked):
                     self._context.counters.held_back += 1
                     log.warning(
-                        "segment_waiting",
+                        "child_segments_postponed",
                         why="messages of the sealed segment are unacknowledged, so its children wait: acknowledge them",
                         topic=self._topic,
                         subscription=self._asked.subscription,
