@@ -102,14 +102,12 @@ def page() -> str:
 
 def _command(name: str, function: Callable[..., Any], app: cyclopts.App, level: str) -> str:
     described = inspect.getdoc(function) or ""
-    prose = re.split(r"\n(?:Parameters|Examples)\n-+\n", described)[0].strip()
-    prose = re.sub(r"\n\n(\$ magnetar .*\n?)+", "", prose)  # shown below
-    texts = _parameter_texts(described)
+    texts = parameter_texts(described)
     arguments = [one for one in app.assemble_argument_collection() if one.name != "*"]
     own = [one for one in arguments if not any(_grouped(one, group) for group in (EVERYWHERE, CHANGING, READING))]
     changing = [one for one in arguments if _grouped(one, CHANGING)]
     usage = " ".join(["magnetar", name, *_usage(own)])
-    lines = [f"\n{level} magnetar {name}\n\n`{usage}`\n\n{prose}\n"]
+    lines = [f"\n{level} magnetar {name}\n\n`{usage}`\n\n{prose(described)}\n"]
     lines.append(_table(own, texts))
     if changing:
         lines.append("\nOptions of the change: " + ", ".join(f"`{one.name}`" for one in changing) + ".\n")
@@ -165,7 +163,13 @@ def _default(one: Argument) -> str:
     return f" Default: `{str(default).lower() if isinstance(default, bool) else default}`."
 
 
-def _parameter_texts(described: str) -> dict[str, str]:
+def prose(described: str) -> str:
+    """The description of a command in its docstring, without its parameters and examples."""
+    text = re.split(r"\n(?:Parameters|Examples)\n-+\n", described)[0].strip()
+    return re.sub(r"\n\n(\$ magnetar .*\n?)+", "", text)
+
+
+def parameter_texts(described: str) -> dict[str, str]:
     """The description of each parameter in a docstring, by name."""
     found: dict[str, str] = {}
     section = re.search(r"\nParameters\n-+\n(.*?)(?:\n\nExamples\n|\Z)", described, re.DOTALL)
