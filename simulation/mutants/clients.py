@@ -88,10 +88,10 @@ def _whole_letters() -> list[Patch]:
 def _late_queue() -> list[Patch]:
     """Messages of a segment that the consumer has left are queued and handed out."""
 
-    def drop(self: ReceiveQueue, lane: TopicQueue) -> None:
-        lane.detach()
-        if lane in self.lanes:
-            self.lanes.remove(lane)
+    def drop(self: ReceiveQueue, queue: TopicQueue) -> None:
+        queue.detach()
+        if queue in self.queues:
+            self.queues.remove(queue)
 
     return [
         (ReceiveQueue, "drop", drop),

@@ -152,7 +152,7 @@ async def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: St
         await sent(cluster, 20, 20)
         found = await received(one, 2)
         async with asyncio.timeout(20):
-            while len(one.segments) < 3 or sum(len(lane.queue) for lane in one._inbox.lanes) < 38:  # noqa: ASYNC110
+            while len(one.segments) < 3 or sum(len(queue.messages) for queue in one._inbox.queues) < 38:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         await cluster.admin.namespaces.unload("public/default")
         while len({int(message.data) for message in found}) < 40:

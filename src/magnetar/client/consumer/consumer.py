@@ -278,12 +278,12 @@ class Consumer(ConsumerBase[T], Generic[T]):
         for part in self._parts.by_topic.values():
             part.pause(paused)
 
-    def _new_part(self, topic: str, config: ConsumerConfig, queue: int) -> TopicConsumer:
+    def _new_part(self, topic: str, config: ConsumerConfig, queue_messages: int) -> TopicConsumer:
         return TopicConsumer(
             self._shared,
             topic,
             replace(config, paused=self._paused),
-            queue_messages=queue,
+            queue_messages=queue_messages,
             callbacks=self._callbacks,
         )
 

@@ -110,12 +110,12 @@ class TopicConsumers:
         topics = [topic for topic in topics if topic not in self.by_topic]
         config = replace(self._asked, initial_position=InitialPosition.EARLIEST) if later else self._asked
         total = len(self.by_topic) + len(topics)
-        queue = config.queue_of(total)
-        if queue == 0 and total > 1:
+        queue_messages = config.queue_of(total)
+        if queue_messages == 0 and total > 1:
             raise Misuse("queue_messages of a consumer of several topics must be 1 or more", topics=total)
         turns = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
         tasks = [
-            self._lookup.pool.runtime.spawn(self._owner, self._open(topic, config, queue, timeout_s, turns))
+            self._lookup.pool.runtime.spawn(self._owner, self._open(topic, config, queue_messages, timeout_s, turns))
             for topic in topics
         ]
         try:
@@ -128,10 +128,10 @@ class TopicConsumers:
             raise
 
     async def _open(
-        self, topic: str, config: ConsumerConfig, queue: int, timeout_s: float, turns: asyncio.Semaphore
+        self, topic: str, config: ConsumerConfig, queue_messages: int, timeout_s: float, turns: asyncio.Semaphore
     ) -> None:
         async with turns:
-            part = self._make(topic, config, queue)
+            part = self._make(topic, config, queue_messages)
             await part.open(timeout_s)
             self.by_topic[topic] = part
 

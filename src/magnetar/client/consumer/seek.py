@@ -21,12 +21,12 @@ from magnetar.wire.proto import pb
 
 async def seek(part: TopicConsumer, runtime: Runtime, target: StartPosition | int, timeout_s: float) -> None:
     """Move to a message, or to the first message published at or after a time in milliseconds."""
-    before = (part.start, part.lane.last)
+    before = (part.start, part.queue.last)
     part.skip(True)
     try:
         # Set before the request: a consumer that reconnects in between already starts at the new position.
         part.start = target if isinstance(target, StartPosition) else None
-        part.lane.last = None
+        part.queue.last = None
         await persist(runtime, timeout_s, lambda: _seek_once(part, target), what="seek")
         try:
             async with asyncio.timeout(timeout_s):
@@ -35,7 +35,7 @@ async def seek(part: TopicConsumer, runtime: Runtime, target: StartPosition | in
             raise TimedOut("the broker moved the consumer, which did not reconnect in time") from None
     except MagnetarError as error:
         if error.outcome is Outcome.DEFINITE:
-            part.start, part.lane.last = before
+            part.start, part.queue.last = before
         raise
     finally:
         part.skip(False)
@@ -87,7 +87,7 @@ async def has_message(part: TopicConsumer, runtime: Runtime, timeout_s: float) -
     last, mark = await last_message(part, runtime, timeout_s)
     if last.entry < 0:
         return False
-    taken = part.lane.last
+    taken = part.queue.last
     if taken is not None:
         return _place(last) > _place(taken.id)
     start = part.start

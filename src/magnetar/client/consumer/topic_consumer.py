@@ -65,8 +65,8 @@ class TopicConsumer:
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and all messages are acknowledged
         self.counters = context.counters
-        self.lane = context.inbox.lane(queue_messages, self._flow)
-        self.lane.paused = config.paused
+        self.queue = context.inbox.topic_queue(queue_messages, self._flow)
+        self.queue.paused = config.paused
         self.acks = AckTracker(batch_index=config.ack_batch_index)
         self.acker = AckSender(self.acks, self.id, group_s=config.ack_group_s, group_max=config.ack_group_max)
         self.start = None if config.start is None else StartPosition(config.start, config.start_inclusive)
@@ -103,7 +103,7 @@ class TopicConsumer:
                 connection.detach_consumer(self.id)
                 self._detached()
                 self._tell_gone(connection)
-            self._inbox.drop(self.lane)
+            self._inbox.drop(self.queue)
             raise
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ class TopicConsumer:
         self.acker.flush()
         connection = self.connection
         self._detached()
-        self._inbox.drop(self.lane)
+        self._inbox.drop(self.queue)
         self._wake_attaching()
         try:
             if connection is not None:
@@ -129,7 +129,7 @@ class TopicConsumer:
         connection.detach_consumer(self.id)
         self.closed = True
         self._detached()
-        self._inbox.drop(self.lane)
+        self._inbox.drop(self.queue)
         await self.attached.close()
 
     async def until_attached(self) -> Connection:
@@ -166,7 +166,7 @@ class TopicConsumer:
         self.acks.forget()
         self.redelivery.forget()
         self.intake.forget()
-        self.lane.clear()
+        self.queue.clear()
         self.put_away()
         self.at_end = False
 
@@ -177,9 +177,9 @@ class TopicConsumer:
             self._receiver.put_away(self, positions)
 
     def _hold(self) -> None:
-        self.lane.paused = self._paused or self.skipping
-        if not self.lane.paused:
-            self.lane.refill()
+        self.queue.paused = self._paused or self.skipping
+        if not self.queue.paused:
+            self.queue.refill()
             self._receiver.notify(1)
 
     # Acknowledging: an acknowledgement waits until `acker.added` or `confirm` is called
@@ -270,8 +270,8 @@ class TopicConsumer:
     # Attaching
 
     async def _open(self, connection: Connection, attempt: int) -> None:
-        if not self.asked.durable and self.lane.last is not None:
-            last = self.lane.last  # a reader continues after the last message taken
+        if not self.asked.durable and self.queue.last is not None:
+            last = self.queue.last  # a reader continues after the last message taken
             self.start = StartPosition(last.id, around=last._delivery.around)
         start = None if self.start is None or self.asked.durable else self.start.wire_id
         request_id = connection.next_request_id()
@@ -308,7 +308,7 @@ class TopicConsumer:
         self._receiver.gather()
         self._told(reply.success.seeks)
         self.acker.attach(connection)
-        self.lane.attach()
+        self.queue.attach()
         await self._pin(connection)
         self._wake_attaching()
         self._receiver.notify(1)
@@ -324,7 +324,7 @@ class TopicConsumer:
     async def _pin(self, connection: Connection) -> None:
         """Remember the position of a reader that has read no message, so that it skips none after a reconnect."""
         start = self.start
-        if self.asked.durable or self.lane.last is not None or (start is not None and start.id != MessageId.LATEST):
+        if self.asked.durable or self.queue.last is not None or (start is not None and start.id != MessageId.LATEST):
             return
         command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
         command.getLastMessageId.consumer_id = self.id
@@ -367,7 +367,7 @@ class TopicConsumer:
         self.connection = None
         self.is_active = None  # until the broker reports it again
         self.acker.detach()
-        self.lane.detach()
+        self.queue.detach()
         self.put_away()
         self.redelivery.forget()
         self.intake.forget()

@@ -137,9 +137,9 @@ class Redelivery:
         if part.connection is not None:
             part.counters.redeliveries_asked += 1
             part.connection.write(redeliver(part.id, [], part.epoch if part.asked.type.single else -1))
-        part.lane.clear()
+        part.queue.clear()
         part.put_away()
-        part.lane.refill()
+        part.queue.refill()
 
     def again(self, positions: list[Position]) -> None:
         """Request deferred chunks now. A consumer that receives everything gets all unacknowledged messages; `intake`
@@ -169,7 +169,7 @@ class Redelivery:
             return
         chunks = [chunk for position in positions for chunk in self._chunks.pop(position, [position])]
         again = set(chunks)
-        part.lane.remove(again)  # the rest of a batch is redelivered with it
+        part.queue.remove(again)  # the rest of a batch is redelivered with it
         part.put_away(again)
         part.counters.redeliveries_asked += len(chunks)
         if part.connection is not None:
@@ -182,7 +182,7 @@ class Redelivery:
         the application keeps taking messages."""
         if self._part.asked.type.single or now - self._taken_at > NACK_QUEUED_S_MAX:
             return due
-        head = self._part.lane.head
+        head = self._part.queue.head
         if head not in due:
             return due
         self._nacks.put_off(head, now + NACK_QUEUED_STEP_S)

@@ -19,15 +19,15 @@ from magnetar.wire.proto import pb
 class Unopened:
     """`take` decodes an entry, or returns it with `wait`."""
 
-    __slots__ = ("_claimed", "_entries", "_lane", "_take", "opening")
+    __slots__ = ("_claimed", "_entries", "_queue", "_take", "opening")
 
-    def __init__(self, lane: TopicQueue, take: Callable[[MessageParts, bytes], None]) -> None:
-        self._lane = lane
+    def __init__(self, queue: TopicQueue, take: Callable[[MessageParts, bytes], None]) -> None:
+        self._queue = queue
         self._take = take
         self._entries: deque[tuple[MessageParts, bytes]] = deque()
         self._claimed = 0  # declared size of the first one
         self.opening = False  # whether the entry being decoded is one of them
-        lane.reopen = self.reopen
+        queue.reopen = self.reopen
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -40,18 +40,18 @@ class Unopened:
         """Whether a compressed entry has no room. Of a chunked message only the last chunk is decompressed."""
         if 0 <= metadata.chunk_id < metadata.num_chunks_from_msg - 1:
             return False
-        return not self._lane.has_room(metadata.uncompressed_size)
+        return not self._queue.has_room(metadata.uncompressed_size)
 
     def wait(self, parts: MessageParts, entry: bytes, claimed: int) -> None:
         self._claimed = claimed
         self._entries.appendleft((parts, entry))
-        self._lane.wait()
+        self._queue.wait()
 
     def reopen(self) -> bool:
         """Decode the entries that have room. Returns whether none is left."""
         self.opening = True
         try:
-            while self._entries and self._lane.attached and self._lane.has_room(self._claimed):
+            while self._entries and self._queue.attached and self._queue.has_room(self._claimed):
                 self._claimed = 0
                 self._take(*self._entries.popleft())
         finally:
@@ -63,5 +63,5 @@ class Unopened:
         taken = list(self._entries)
         self._entries.clear()
         if taken:
-            self._lane.waits_no_more()
+            self._queue.waits_no_more()
         return taken

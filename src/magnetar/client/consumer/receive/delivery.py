@@ -73,12 +73,12 @@ class DeliveryHandler:
             self._chunks = ChunkAssembler(pending_max=config.chunked_pending_max, expire_s=config.chunked_expire_s)
         self._again_to: Position | None = None  # deliveries up to here are repeated, because of deferred chunks
         self._again: set[Position] = set()  # positions of the deferred chunks, until their message is complete
-        self._unopened = Unopened(part.lane, self.message)
+        self._unopened = Unopened(part.queue, self.message)
 
     @property
     def idle(self) -> bool:
         """Whether no received message waits here or in the receive queue."""
-        return not len(self._unopened) and not self._part.lane.queue and not self._part.lane.aside
+        return not len(self._unopened) and not self._part.queue.messages and not self._part.queue.aside
 
     def forget(self) -> None:
         """Unacknowledged messages will be redelivered from their first chunk."""
@@ -191,7 +191,7 @@ class DeliveryHandler:
             if self._passes:  # acknowledge now: after a reconnect the chunk would not be delivered
                 part.acks.whole(position)
                 part.acker.flush()
-            part.lane.arrived([], 0, 1)
+            part.queue.arrived([], 0, 1)
             self._receiver.notify(1)
             return
         try:
@@ -217,7 +217,7 @@ class DeliveryHandler:
             return
         if metadata.chunk_id == 0:
             log.warning("chunked_message_deferred", topic=part.topic, uuid=metadata.uuid, **self._chunks.bounds)
-        part.lane.arrived([], 0, 1)
+        part.queue.arrived([], 0, 1)
         self._receiver.notify(1)
         if due := self._chunks.claim(metadata.uuid):
             if part.asked.type.single:
@@ -270,7 +270,7 @@ class DeliveryHandler:
             size += len(message.data)
         part.counters.messages += len(messages)
         part.counters.bytes += size
-        part.lane.arrived(messages, size, counted)
+        part.queue.arrived(messages, size, counted)
         self._receiver.notify(len(messages) or 1)
 
     def _decodable(self, messages: list[Message[Any]], graveyard: DeadLetterSink) -> list[Message[Any]]:
@@ -314,7 +314,7 @@ class DeliveryHandler:
         if part.asked.durable or self._passes:
             part.acks.whole(position)
             part.acker.added()
-        part.lane.arrived([], 0, counted)
+        part.queue.arrived([], 0, counted)
         self._receiver.notify(1)  # a topic without a queue requests again
 
     def _skip(self, entry: bytes, ack_set: list[int] | None) -> None:
@@ -322,7 +322,7 @@ class DeliveryHandler:
         counted = self._counted(entry)
         if ack_set:
             counted = max(1, bits(ack_set, counted).bit_count())
-        self._part.lane.arrived([], 0, counted)
+        self._part.queue.arrived([], 0, counted)
         self._receiver.notify(1)
 
     def _counted(self, entry: bytes) -> int:

@@ -35,8 +35,8 @@ class TopicQueue:
         "dropped",
         "held_by",
         "last",
+        "messages",
         "paused",
-        "queue",
         "queue_max",
         "reopen",
         "room",
@@ -44,7 +44,7 @@ class TopicQueue:
     )
 
     def __init__(self, inbox: ReceiveQueue, queue_max: int, ask: Callable[[int], None]) -> None:
-        self.queue: deque[Message[Any]] = deque()
+        self.messages: deque[Message[Any]] = deque()
         self.queue_max = queue_max  # 0: request one message for each waiting receive
         self.window = min(queue_max, RECEIVER_WINDOW_MESSAGES_FIRST)
         self.room = 0  # messages of the window neither requested nor queued
@@ -66,7 +66,7 @@ class TopicQueue:
         """A broker is attached and has no permits yet: messages queued from an earlier one were discarded."""
         self.attached = True
         self.held_by = tuple(one for one in self.behind if not one.attached and not one.dropped)
-        self.room = self.window - len(self.queue)
+        self.room = self.window - len(self.messages)
         self.refill()
 
     def detach(self) -> None:
@@ -84,19 +84,19 @@ class TopicQueue:
     @property
     def head(self) -> tuple[int, int] | None:
         """The entry of the next message; other messages of its batch may have been taken."""
-        if not self.queue:
+        if not self.messages:
             return None
-        delivery = self.queue[0]._delivery
+        delivery = self.messages[0]._delivery
         return delivery.ledger, delivery.entry
 
     def clear(self) -> int:
         aside = len(self.aside)
         self.aside.clear()
         self.room += aside
-        count = len(self.queue)
+        count = len(self.messages)
         if count:
-            size = sum(len(message.data) for message in self.queue)
-            self.queue.clear()
+            size = sum(len(message.data) for message in self.messages)
+            self.messages.clear()
             self.room += count
             self._inbox.removed(self, count, size)
         return count + aside
@@ -104,10 +104,10 @@ class TopicQueue:
     def hold(self, before: TopicQueue) -> None:
         """No message of this queue is taken before the messages that `before` gets again (H-F20)."""
         self.held_by = (*self.held_by, before)
-        if self.queue:
-            self.aside.extend(self.queue)
-            count, size = len(self.queue), sum(len(message.data) for message in self.queue)
-            self.queue.clear()
+        if self.messages:
+            self.aside.extend(self.messages)
+            count, size = len(self.messages), sum(len(message.data) for message in self.messages)
+            self.messages.clear()
             self._inbox.removed(self, count, size)
 
     def release(self, before: TopicQueue) -> None:
@@ -116,12 +116,12 @@ class TopicQueue:
         if self.aside and not self.held_by:
             messages = list(self.aside)
             self.aside.clear()
-            self._queue(messages, sum(len(message.data) for message in messages))
+            self._enqueue(messages, sum(len(message.data) for message in messages))
 
-    def _queue(self, messages: list[Message[Any]], size: int) -> None:
-        if not self.queue:
-            self._inbox.lanes_ready.append(self)
-        self.queue.extend(messages)
+    def _enqueue(self, messages: list[Message[Any]], size: int) -> None:
+        if not self.messages:
+            self._inbox.queues_ready.append(self)
+        self.messages.extend(messages)
         self._inbox.count += len(messages)
         self._inbox.size += size
 
@@ -130,16 +130,16 @@ class TopicQueue:
         kept_aside = [one for one in self.aside if (one._delivery.ledger, one._delivery.entry) not in positions]
         self.room += len(self.aside) - len(kept_aside)
         self.aside = deque(kept_aside)
-        gone = [message for message in self.queue if (message._delivery.ledger, message._delivery.entry) in positions]
+        gone = [one for one in self.messages if (one._delivery.ledger, one._delivery.entry) in positions]
         if not gone:
             return
-        if len(gone) == len(self.queue):
+        if len(gone) == len(self.messages):
             self.clear()
         else:
             away = set(map(id, gone))
-            kept = [message for message in self.queue if id(message) not in away]
-            self.queue.clear()
-            self.queue.extend(kept)
+            kept = [message for message in self.messages if id(message) not in away]
+            self.messages.clear()
+            self.messages.extend(kept)
             self.room += len(gone)
             self._inbox.count -= len(gone)
             self._inbox.size -= sum(len(message.data) for message in gone)
@@ -154,7 +154,7 @@ class TopicQueue:
             if self.held_by:
                 self.aside.extend(messages)
             else:
-                self._queue(messages, size)
+                self._enqueue(messages, size)
             self._messages_seen += len(messages)
             self._size_seen += size
         skipped = delivered - len(messages)
@@ -195,7 +195,7 @@ class TopicQueue:
             self._ask(1)
 
     def _grow(self) -> None:
-        fits = self._inbox.size_max * self._messages_seen // (len(self._inbox.lanes) * max(self._size_seen, 1))
+        fits = self._inbox.size_max * self._messages_seen // (len(self._inbox.queues) * max(self._size_seen, 1))
         window = max(1, min(self.window * 2, fits, self.queue_max)) if self.queue_max else 0
         self.room += window - self.window
         self.window = window
@@ -208,122 +208,122 @@ class TopicQueue:
 class ReceiveQueue:
     """All topic queues of one consumer. `count` and `size` are the queued messages, in number and bytes."""
 
-    __slots__ = ("_held", "count", "lanes", "lanes_ready", "size", "size_max", "waiting")
+    __slots__ = ("_held", "count", "queues", "queues_ready", "size", "size_max", "waiting")
 
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self.count = 0
         self.size = 0
-        self.lanes: list[TopicQueue] = []
-        self.lanes_ready: deque[TopicQueue] = deque()  # those with messages, in the order of their turns
+        self.queues: list[TopicQueue] = []
+        self.queues_ready: deque[TopicQueue] = deque()  # those with messages, in the order of their turns
         self.waiting: dict[TopicQueue, None] = {}  # those with entries that wait for room: then none requests more
         self._held: list[TopicQueue] = []
 
-    def lane(self, queue_max: int, ask: Callable[[int], None]) -> TopicQueue:
-        lane = TopicQueue(self, queue_max, ask)
-        self.lanes.append(lane)
-        return lane
+    def topic_queue(self, queue_max: int, ask: Callable[[int], None]) -> TopicQueue:
+        queue = TopicQueue(self, queue_max, ask)
+        self.queues.append(queue)
+        return queue
 
-    def drop(self, lane: TopicQueue) -> None:
+    def drop(self, queue: TopicQueue) -> None:
         """The topic is closed: its queue holds no message from now on."""
-        lane.dropped = True
-        lane.detach()
-        for other in self.lanes:
-            if lane in other.held_by:
-                other.release(lane)
-        if lane in self.lanes:
-            self.lanes.remove(lane)
-        if lane in self._held:
-            self._held.remove(lane)
-        self.waits_no_more(lane)
+        queue.dropped = True
+        queue.detach()
+        for other in self.queues:
+            if queue in other.held_by:
+                other.release(queue)
+        if queue in self.queues:
+            self.queues.remove(queue)
+        if queue in self._held:
+            self._held.remove(queue)
+        self.waits_no_more(queue)
 
-    def lost(self, lane: TopicQueue) -> None:
+    def lost(self, queue: TopicQueue) -> None:
         """The topic's broker was lost: its redelivered messages come before everything behind this queue."""
-        for other in self.lanes:
-            if other.attached and lane in other.behind and lane not in other.held_by:
-                other.hold(lane)
+        for other in self.queues:
+            if other.attached and queue in other.behind and queue not in other.held_by:
+                other.hold(queue)
 
     def take(self) -> Message[Any] | None:
         """The next message, None if the queue is empty."""
-        ready = self.lanes_ready
+        ready = self.queues_ready
         if not ready:
             return None
-        lane = ready[0]
-        if lane.behind:
-            lane = self._foremost(lane)
-        queue = lane.queue
-        message = queue.popleft()
-        lane.last = message
-        if not queue:
+        queue = ready[0]
+        if queue.behind:
+            queue = self._foremost(queue)
+        messages = queue.messages
+        message = messages.popleft()
+        queue.last = message
+        if not messages:
             ready.popleft()
         elif len(ready) > 1:
             ready.rotate(-1)
         self.count -= 1
         self.size -= len(message.data)
-        lane.room += 1
-        if lane.room >= lane._half:
-            lane.refill()
+        queue.room += 1
+        if queue.room >= queue._half:
+            queue.refill()
         if (self._held or self.waiting) and self.size < self.size_max:
             self._release()
         return message
 
-    def _foremost(self, lane: TopicQueue) -> TopicQueue:
+    def _foremost(self, queue: TopicQueue) -> TopicQueue:
         """The topic queue whose turn it is, or one before it that has messages."""
-        while (before := next((one for one in lane.behind if one.queue), None)) is not None:
-            lane = before
-        ready = self.lanes_ready
-        if ready[0] is not lane:
-            ready.remove(lane)
-            ready.appendleft(lane)
-        return lane
+        while (before := next((one for one in queue.behind if one.messages), None)) is not None:
+            queue = before
+        ready = self.queues_ready
+        if ready[0] is not queue:
+            ready.remove(queue)
+            ready.appendleft(queue)
+        return queue
 
-    def put_back(self, message: Message[Any], lane: TopicQueue) -> None:
+    def put_back(self, message: Message[Any], queue: TopicQueue) -> None:
         """Return a message that was taken and not handed over: it is the next one again."""
-        lane.room -= 1
-        if lane.held_by:
-            lane.aside.appendleft(message)
+        queue.room -= 1
+        if queue.held_by:
+            queue.aside.appendleft(message)
             return
-        if not lane.queue:
-            self.lanes_ready.appendleft(lane)
-        elif self.lanes_ready[0] is not lane:
-            self.lanes_ready.remove(lane)
-            self.lanes_ready.appendleft(lane)
-        lane.queue.appendleft(message)
+        if not queue.messages:
+            self.queues_ready.appendleft(queue)
+        elif self.queues_ready[0] is not queue:
+            self.queues_ready.remove(queue)
+            self.queues_ready.appendleft(queue)
+        queue.messages.appendleft(message)
         self.count += 1
         self.size += len(message.data)
 
     @property
     def capacity(self) -> int:
         """The number of messages that can be queued now: waiting for more would never end."""
-        return 0 if self.size >= self.size_max or self.waiting else max(1, sum(lane.window for lane in self.lanes))
+        return 0 if self.size >= self.size_max or self.waiting else max(1, sum(queue.window for queue in self.queues))
 
-    def removed(self, lane: TopicQueue, count: int, size: int) -> None:
+    def removed(self, queue: TopicQueue, count: int, size: int) -> None:
         self.count -= count
         self.size -= size
-        self.lanes_ready.remove(lane)
+        self.queues_ready.remove(queue)
         if (self._held or self.waiting) and self.size < self.size_max:
             self._release()
 
-    def hold(self, lane: TopicQueue) -> None:
-        if lane not in self._held:
-            self._held.append(lane)
+    def hold(self, queue: TopicQueue) -> None:
+        if queue not in self._held:
+            self._held.append(queue)
 
-    def waits_no_more(self, lane: TopicQueue) -> None:
+    def waits_no_more(self, queue: TopicQueue) -> None:
         """The waiting entries of a topic were dropped: other topics may request again."""
-        if lane in self.waiting:
-            del self.waiting[lane]
+        if queue in self.waiting:
+            del self.waiting[queue]
             if self.size < self.size_max:
                 self._release()
 
     def _release(self) -> None:
-        for lane in list(self.waiting):
-            if lane.reopen():
-                self.waiting.pop(lane, None)
+        for queue in list(self.waiting):
+            if queue.reopen():
+                self.waiting.pop(queue, None)
         if self.waiting:
             return
         held, self._held = self._held, []
-        for lane in held:
-            lane.refill()
+        for queue in held:
+            queue.refill()
 
 
 def _nothing_waits() -> bool:

@@ -160,10 +160,10 @@ class ReceiveWaiters:
 
     def _ask(self) -> None:
         """Topics without a queue get a permit only while a receive waits."""
-        for lane in self._inbox.lanes:
-            if lane.queue_max:
+        for queue in self._inbox.queues:
+            if queue.queue_max:
                 return
-            lane.ask_one()
+            queue.ask_one()
 
     async def _wake(self, deadline: float | None) -> bool:
         """Wait until woken; False once the deadline has passed."""

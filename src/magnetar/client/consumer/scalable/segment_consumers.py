@@ -74,7 +74,7 @@ class SegmentConsumers(ABC):
         if self.parts.get(segment) is not part or self.closed:
             return
         log.info("segment_attach_refused", topic=part.topic, why=error)
-        part.lane.drop()  # before the close runs: the application may take a message in this very turn (H-R1)
+        part.queue.drop()  # before the close runs: the application may take a message in this very turn (H-R1)
         part.put_away()
         self._runtime.spawn(self._owner, part.close())
         self._gone(segment)

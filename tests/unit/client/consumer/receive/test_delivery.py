@@ -65,4 +65,4 @@ async def test_false_count_of_a_batch_is_discarded_before_it_costs(world: World,
     finally:
         tracemalloc.stop()
     await world.broker.until(lambda: (1, 0, []) in world.broker.acked())
-    assert world.broker.permits() - asked + part.lane.room == taken + 1
+    assert world.broker.permits() - asked + part.queue.room == taken + 1

@@ -1,4 +1,4 @@
-"""The inbox: permits are given back exactly, lanes take turns, and bytes are bounded over all of them."""
+"""The inbox: permits are given back exactly, queues take turns, and bytes are bounded over all of them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def messages(*values: bytes, entry: int = 0) -> list[Message]:
     return [Message(value, delivery) for value in values]
 
 
-def arrive(lane: TopicQueue, *values: bytes, counted: int | None = None, entry: int = 0) -> None:
-    lane.arrived(messages(*values, entry=entry), sum(map(len, values)), len(values) if counted is None else counted)
+def arrive(queue: TopicQueue, *values: bytes, counted: int | None = None, entry: int = 0) -> None:
+    queue.arrived(messages(*values, entry=entry), sum(map(len, values)), len(values) if counted is None else counted)
 
 
-def a_lane(queue_max: int = 10, size_max: int = 1 << 20) -> tuple[ReceiveQueue, TopicQueue, list[int]]:
+def a_queue(queue_max: int = 10, size_max: int = 1 << 20) -> tuple[ReceiveQueue, TopicQueue, list[int]]:
     inbox = ReceiveQueue(size_max)
     asked: list[int] = []
-    lane = inbox.lane(queue_max, asked.append)
-    lane.attach()
-    return inbox, lane, asked
+    queue = inbox.topic_queue(queue_max, asked.append)
+    queue.attach()
+    return inbox, queue, asked
 
 
 def drain(inbox: ReceiveQueue) -> list[bytes]:
@@ -41,9 +41,9 @@ def drain(inbox: ReceiveQueue) -> list[bytes]:
 
 
 def test_permits_are_asked_for_again_when_half_of_them_is_free():
-    inbox, lane, asked = a_lane(10)
+    inbox, queue, asked = a_queue(10)
     assert asked == [10]
-    arrive(lane, *[b"x"] * 10)
+    arrive(queue, *[b"x"] * 10)
     for _ in range(4):
         inbox.take()
     assert asked == [10]
@@ -52,14 +52,14 @@ def test_permits_are_asked_for_again_when_half_of_them_is_free():
 
 
 def test_what_is_not_shown_is_given_back():
-    _, lane, asked = a_lane(10)
-    arrive(lane, b"a", counted=6)
+    _, queue, asked = a_queue(10)
+    arrive(queue, b"a", counted=6)
     assert asked == [10, 5]
 
 
 def test_a_batch_beyond_the_permits_is_paid_back_before_more_is_asked_for():
-    inbox, lane, asked = a_lane(2)
-    arrive(lane, *[b"x"] * 100)
+    inbox, queue, asked = a_queue(2)
+    arrive(queue, *[b"x"] * 100)
     for _ in range(99):
         inbox.take()
     broker = sum(asked) - 100
@@ -69,44 +69,44 @@ def test_a_batch_beyond_the_permits_is_paid_back_before_more_is_asked_for():
 
 
 def test_the_window_starts_small_and_doubles_up_to_the_queue():
-    inbox, lane, asked = a_lane(1000)
+    inbox, queue, asked = a_queue(1000)
     assert asked == [RECEIVER_WINDOW_MESSAGES_FIRST]
     for _ in range(10):
-        arrive(lane, *[b"x"] * (sum(asked) - lane._messages_seen))
+        arrive(queue, *[b"x"] * (sum(asked) - queue._messages_seen))
         drain(inbox)
-    assert lane.window == 1000
+    assert queue.window == 1000
 
 
 def test_large_messages_keep_the_window_small():
-    inbox, lane, asked = a_lane(1000, size_max=10_000)
+    inbox, queue, asked = a_queue(1000, size_max=10_000)
     for _ in range(10):
-        arrive(lane, *[b"x" * 1000] * (sum(asked) - lane._messages_seen))
+        arrive(queue, *[b"x" * 1000] * (sum(asked) - queue._messages_seen))
         drain(inbox)
-    assert lane.window <= 10
+    assert queue.window <= 10
 
 
 def test_nothing_is_asked_for_while_the_inbox_is_full_whoever_filled_it():
     inbox = ReceiveQueue(100)
     asked: dict[str, list[int]] = {"a": [], "b": []}
-    first = inbox.lane(4, asked["a"].append)
-    second = inbox.lane(4, asked["b"].append)
+    first = inbox.topic_queue(4, asked["a"].append)
+    second = inbox.topic_queue(4, asked["b"].append)
     first.attach()
     second.attach()
     arrive(first, b"x" * 100, b"x" * 100, b"x" * 100)
     arrive(second, b"y", b"y", b"y", b"y")
     assert [inbox.take().data[:1] for _ in range(4)] == [b"x", b"y", b"x", b"y"]
-    assert asked["b"] == [4]  # half of its window is free, but the other lane fills the inbox
+    assert asked["b"] == [4]  # half of its window is free, but the other queue fills the inbox
     assert inbox.take().data[:1] == b"x"
     assert asked["b"] == [4, 2]
     assert drain(inbox) == [b"y", b"y"]
 
 
-def test_lanes_take_turns_and_keep_their_own_order():
+def test_queues_take_turns_and_keep_their_own_order():
     inbox = ReceiveQueue(1 << 20)
-    lanes = [inbox.lane(100, lambda permits: None) for _ in range(3)]
-    for name, lane in zip(b"abc", lanes, strict=True):
-        lane.attach()
-        arrive(lane, *[bytes((name, 48 + number)) for number in range(3)])
+    queues = [inbox.topic_queue(100, lambda permits: None) for _ in range(3)]
+    for name, queue in zip(b"abc", queues, strict=True):
+        queue.attach()
+        arrive(queue, *[bytes((name, 48 + number)) for number in range(3)])
     taken = drain(inbox)
     assert taken == [b"a0", b"b0", b"c0", b"a1", b"b1", b"c1", b"a2", b"b2", b"c2"]
 
@@ -114,7 +114,7 @@ def test_lanes_take_turns_and_keep_their_own_order():
 def test_a_lost_broker_takes_its_messages_away_and_nothing_else():
     inbox = ReceiveQueue(1 << 20)
     asked: list[int] = []
-    first, second = inbox.lane(4, asked.append), inbox.lane(4, lambda permits: None)
+    first, second = inbox.topic_queue(4, asked.append), inbox.topic_queue(4, lambda permits: None)
     first.attach()
     second.attach()
     arrive(first, b"aa", b"aa")
@@ -126,28 +126,28 @@ def test_a_lost_broker_takes_its_messages_away_and_nothing_else():
     assert drain(inbox) == [b"b"]
 
 
-def test_lane_that_was_dropped_holds_and_accepts_nothing():
+def test_queue_that_was_dropped_holds_and_accepts_nothing():
     """H-R1: the broker delivers until it reads the close; these messages belong to the next consumer."""
-    inbox, lane, _ = a_lane()
-    arrive(lane, b"before")
-    lane.drop()
-    arrive(lane, b"late")
-    assert (drain(inbox), inbox.count, lane.head) == ([], 0, None)
+    inbox, queue, _ = a_queue()
+    arrive(queue, b"before")
+    queue.drop()
+    arrive(queue, b"late")
+    assert (drain(inbox), inbox.count, queue.head) == ([], 0, None)
 
 
 def test_entries_asked_for_again_leave_the_queue():
-    inbox, lane, _ = a_lane(10)
-    arrive(lane, b"a", b"b", entry=1)
-    arrive(lane, b"c", entry=2)
-    lane.remove({(1, 1)})
+    inbox, queue, _ = a_queue(10)
+    arrive(queue, b"a", b"b", entry=1)
+    arrive(queue, b"c", entry=2)
+    queue.remove({(1, 1)})
     assert (inbox.count, inbox.size) == (1, 1)
     assert drain(inbox) == [b"c"]
-    lane.remove({(1, 9)})
+    queue.remove({(1, 9)})
 
 
 def test_a_message_put_back_is_the_next_one_again():
     inbox = ReceiveQueue(1 << 20)
-    first, second = inbox.lane(4, lambda permits: None), inbox.lane(4, lambda permits: None)
+    first, second = inbox.topic_queue(4, lambda permits: None), inbox.topic_queue(4, lambda permits: None)
     first.attach()
     second.attach()
     arrive(first, b"a1", b"a2")
@@ -158,75 +158,78 @@ def test_a_message_put_back_is_the_next_one_again():
     assert inbox.size == 0
 
 
-def test_a_paused_lane_asks_for_nothing_until_it_goes_on():
-    inbox, lane, asked = a_lane(4)
-    lane.paused = True
-    arrive(lane, *[b"x"] * 4)
+def test_a_paused_queue_asks_for_nothing_until_it_goes_on():
+    inbox, queue, asked = a_queue(4)
+    queue.paused = True
+    arrive(queue, *[b"x"] * 4)
     drain(inbox)
     assert asked == [4]
-    lane.paused = False
-    lane.refill()
+    queue.paused = False
+    queue.refill()
     assert asked == [4, 4]
 
 
 def test_without_a_queue_one_is_asked_for_while_somebody_waits():
-    inbox, lane, asked = a_lane(0)
+    inbox, queue, asked = a_queue(0)
     assert asked == []
-    lane.ask_one()
-    lane.ask_one()
+    queue.ask_one()
+    queue.ask_one()
     assert asked == [1]
-    arrive(lane, b"x")
+    arrive(queue, b"x")
     inbox.take()
     assert asked == [1]
-    lane.ask_one()
+    queue.ask_one()
     assert asked == [1, 1]
-    arrive(lane, counted=1)  # it was a duplicate
-    lane.ask_one()
+    arrive(queue, counted=1)  # it was a duplicate
+    queue.ask_one()
     assert asked == [1, 1, 1]
 
 
 @given(
     queue_max=st.integers(1, 20),
-    lanes=st.integers(1, 3),
+    queues=st.integers(1, 3),
     events=st.lists(st.tuples(st.sampled_from("adtlr"), st.integers(0, 2), st.integers(1, 5)), max_size=80),
 )
-def test_permits_never_leak_in_either_direction(queue_max, lanes, events):
+def test_permits_never_leak_in_either_direction(queue_max, queues, events):
     """The broker's view of its permits against the window, whatever arrives, is dropped, taken or lost."""
     inbox = ReceiveQueue(1 << 30)
     permits = Counter()
-    made = [inbox.lane(queue_max, lambda count, index=index: permits.update({index: count})) for index in range(lanes)]
-    for lane in made:
-        lane.attach()
+    made = [
+        inbox.topic_queue(queue_max, lambda count, index=index: permits.update({index: count}))
+        for index in range(queues)
+    ]
+    for queue in made:
+        queue.attach()
     for kind, which, count in events:
-        index = which % lanes
-        lane = made[index]
+        index = which % queues
+        queue = made[index]
         if kind == "a" and permits[index] > 0:
-            arrive(lane, *[b"x"] * count)
+            arrive(queue, *[b"x"] * count)
             permits[index] -= count
         elif kind == "d" and permits[index] > 0:
-            permits[index] -= count  # before the lane hears of it, since it may ask for more at once
-            arrive(lane, counted=count)
+            permits[index] -= count  # before the queue hears of it, since it may ask for more at once
+            arrive(queue, counted=count)
         elif kind == "t":
             inbox.take()
         elif kind == "l":
-            lane.detach()
+            queue.detach()
             permits[index] = 0
-            lane.attach()
+            queue.attach()
         elif kind == "r":
-            lane.clear()
-            lane.refill()
-        for index, lane in enumerate(made):
-            out = permits[index] + len(lane.queue)
-            assert out + lane.room == lane.window
-            assert lane.room < max(1, lane.window // 2) or lane.room <= 0
-    assert inbox.count == sum(len(lane.queue) for lane in made)
+            queue.clear()
+            queue.refill()
+        for index, queue in enumerate(made):
+            out = permits[index] + len(queue.messages)
+            assert out + queue.room == queue.window
+            assert queue.room < max(1, queue.window // 2) or queue.room <= 0
+    assert inbox.count == sum(len(queue.messages) for queue in made)
     assert inbox.size == inbox.count
 
 
-def test_lanes_ask_for_nothing_while_an_entry_waits_for_room():
+def test_queues_ask_for_nothing_while_an_entry_waits_for_room():
     """It is opened when the inbox is empty: others must not keep it full."""
-    inbox, busy, asked = a_lane(10, size_max=100)
-    waiting = inbox.lane(10, asked.append)
+    inbox, busy, asked = a_queue(10, size_max=100)
+    waiting = inbox.topic_queue(10, asked.append)
     waiting.attach()
     arrive(busy, *[b"x" * 9] * 10)
     assert not waiting.has_room(50)
@@ -249,9 +252,9 @@ def test_lanes_ask_for_nothing_while_an_entry_waits_for_room():
     assert len(asked) == 3
 
 
-def test_lane_that_waits_for_room_and_is_left_holds_up_no_other():
-    inbox, busy, asked = a_lane(10, size_max=100)
-    waiting = inbox.lane(10, asked.append)
+def test_queue_that_waits_for_room_and_is_left_holds_up_no_other():
+    inbox, busy, asked = a_queue(10, size_max=100)
+    waiting = inbox.topic_queue(10, asked.append)
     waiting.attach()
     waiting.reopen = lambda: False
     arrive(busy, *[b"x"] * 10)
@@ -262,10 +265,10 @@ def test_lane_that_waits_for_room_and_is_left_holds_up_no_other():
     assert len(asked) == 3
 
 
-def two_lanes() -> tuple[ReceiveQueue, TopicQueue, TopicQueue]:
+def two_queues() -> tuple[ReceiveQueue, TopicQueue, TopicQueue]:
     """A segment and one that came of it, which is read ahead."""
-    inbox, parent, _ = a_lane()
-    child = inbox.lane(10, lambda permits: None)
+    inbox, parent, _ = a_queue()
+    child = inbox.topic_queue(10, lambda permits: None)
     child.behind = (parent,)
     child.attach()
     arrive(parent, b"1", b"2")
@@ -274,7 +277,7 @@ def two_lanes() -> tuple[ReceiveQueue, TopicQueue, TopicQueue]:
 
 
 def test_child_waits_while_its_parent_has_lost_its_broker():
-    inbox, parent, child = two_lanes()
+    inbox, parent, child = two_queues()
     parent.detach()
     arrive(child, b"4")
     assert drain(inbox) == []
@@ -289,7 +292,7 @@ def test_child_waits_while_its_parent_has_lost_its_broker():
 
 
 def test_child_goes_on_when_its_parent_is_done():
-    inbox, parent, child = two_lanes()
+    inbox, parent, child = two_queues()
     parent.detach()
     arrive(child, b"4")
     parent.drop()
@@ -298,7 +301,7 @@ def test_child_goes_on_when_its_parent_is_done():
 
 
 def test_child_that_attaches_while_its_parent_is_away_waits():
-    inbox, parent, child = two_lanes()
+    inbox, parent, child = two_queues()
     parent.detach()
     child.detach()
     child.attach()
@@ -309,7 +312,7 @@ def test_child_that_attaches_while_its_parent_is_away_waits():
 
 
 def test_entries_set_aside_are_removed_when_they_come_again():
-    inbox, parent, child = two_lanes()
+    inbox, parent, child = two_queues()
     parent.detach()
     arrive(child, b"4", entry=7)
     child.remove({(1, 7)})

@@ -16,25 +16,25 @@ pytestmark = pytest.mark.real_clock
 
 def a_receiver() -> tuple[ReceiveQueue, ReceiveWaiters, object]:
     inbox = ReceiveQueue(1 << 20)
-    lane = inbox.lane(100, lambda permits: None)
-    lane.attach()
-    return inbox, ReceiveWaiters(inbox), lane
+    queue = inbox.topic_queue(100, lambda permits: None)
+    queue.attach()
+    return inbox, ReceiveWaiters(inbox), queue
 
 
-def deliver(receiver: ReceiveWaiters, lane, *values: bytes) -> None:
-    arrive(lane, *values)
+def deliver(receiver: ReceiveWaiters, queue, *values: bytes) -> None:
+    arrive(queue, *values)
     receiver.notify(len(values))
 
 
 async def test_a_message_wakes_the_one_who_waits_longest():
-    _, receiver, lane = a_receiver()
+    _, receiver, queue = a_receiver()
     first = asyncio.create_task(receiver.next(None))
     second = asyncio.create_task(receiver.next(None))
     await asyncio.sleep(0)
-    deliver(receiver, lane, b"a")
+    deliver(receiver, queue, b"a")
     assert (await first).data == b"a"
     assert not second.done()
-    deliver(receiver, lane, b"b")
+    deliver(receiver, queue, b"b")
     assert (await second).data == b"b"
 
 
@@ -42,13 +42,13 @@ async def test_a_message_wakes_the_one_who_waits_longest():
 async def test_cancelled_at_every_turn_the_message_stays_for_the_next_receive(turns):
     """The wake-up and the cancellation meet in every order."""
 
-    inbox, receiver, lane = a_receiver()
+    inbox, receiver, queue = a_receiver()
     task = asyncio.create_task(receiver.next(None))
     for turn in range(6):
         if turn == turns:
             task.cancel()
         if turn == 2:
-            deliver(receiver, lane, b"a")
+            deliver(receiver, queue, b"a")
         await asyncio.sleep(0)
     outcome = (await asyncio.gather(task, return_exceptions=True))[0]
     if isinstance(outcome, asyncio.CancelledError):
@@ -61,11 +61,11 @@ async def test_cancelled_at_every_turn_the_message_stays_for_the_next_receive(tu
 
 
 async def test_a_wake_up_that_meets_a_cancellation_is_passed_on():
-    _, receiver, lane = a_receiver()
+    _, receiver, queue = a_receiver()
     first = asyncio.create_task(receiver.next(None))
     second = asyncio.create_task(receiver.next(None))
     await asyncio.sleep(0)
-    deliver(receiver, lane, b"a")
+    deliver(receiver, queue, b"a")
     first.cancel()
     assert (await second).data == b"a"
     assert first.cancelled() or (await asyncio.gather(first, return_exceptions=True))
@@ -84,10 +84,10 @@ async def test_nothing_in_time_is_no_message_and_a_timeout_error():
 
 
 async def test_the_end_is_told_after_what_is_left():
-    _, receiver, lane = a_receiver()
+    _, receiver, queue = a_receiver()
     waiting = asyncio.create_task(receiver.next(None))
     await asyncio.sleep(0)
-    arrive(lane, b"a", b"b")
+    arrive(queue, b"a", b"b")
     receiver.end(Closed("closed"))
     assert (await waiting).data == b"a"
     assert (await receiver.next(None)).data == b"b"
@@ -98,47 +98,47 @@ async def test_the_end_is_told_after_what_is_left():
 
 
 async def test_a_batch_waits_for_its_number_and_takes_no_more():
-    inbox, receiver, lane = a_receiver()
+    inbox, receiver, queue = a_receiver()
     task = asyncio.create_task(receiver.batch(3, 1000, 60))
     await asyncio.sleep(0)
     for value in (b"a", b"b"):
-        deliver(receiver, lane, value)
+        deliver(receiver, queue, value)
         await asyncio.sleep(0)
     assert not task.done()
-    deliver(receiver, lane, b"c", b"d")
+    deliver(receiver, queue, b"c", b"d")
     assert [message.data for message in await task] == [b"a", b"b", b"c"]
     assert inbox.count == 1
 
 
 async def test_a_batch_ends_with_its_bytes():
-    _, receiver, lane = a_receiver()
-    deliver(receiver, lane, b"aaaa", b"bbbb", b"cccc")
+    _, receiver, queue = a_receiver()
+    deliver(receiver, queue, b"aaaa", b"bbbb", b"cccc")
     assert [message.data for message in await receiver.batch(100, 6, 60)] == [b"aaaa", b"bbbb"]
 
 
 async def test_a_batch_takes_what_is_there_when_the_time_is_up():
-    _, receiver, lane = a_receiver()
+    _, receiver, queue = a_receiver()
     assert await receiver.batch(10, 1000, 0) == []
-    deliver(receiver, lane, b"a")
+    deliver(receiver, queue, b"a")
     assert [message.data for message in await receiver.batch(10, 1000, 0.001)] == [b"a"]
 
 
 async def test_a_batch_larger_than_the_queue_is_not_waited_for():
     inbox = ReceiveQueue(1 << 20)
-    lane = inbox.lane(2, lambda permits: None)
-    lane.attach()
+    queue = inbox.topic_queue(2, lambda permits: None)
+    queue.attach()
     receiver = ReceiveWaiters(inbox)
-    deliver(receiver, lane, b"a", b"b")
+    deliver(receiver, queue, b"a", b"b")
     assert len(await receiver.batch(100, 1 << 20, 60)) == 2
 
 
 async def test_a_batch_that_wants_more_does_not_keep_one_message_from_another():
-    _, receiver, lane = a_receiver()
+    _, receiver, queue = a_receiver()
     many = asyncio.create_task(receiver.batch(50, 1000, 60))
     await asyncio.sleep(0)
     one = asyncio.create_task(receiver.next(None))
     await asyncio.sleep(0)
-    deliver(receiver, lane, b"a")
+    deliver(receiver, queue, b"a")
     assert (await one).data == b"a"
     many.cancel()
     await asyncio.gather(many, return_exceptions=True)
@@ -146,10 +146,10 @@ async def test_a_batch_that_wants_more_does_not_keep_one_message_from_another():
 
 
 async def test_a_cancelled_batch_has_taken_nothing():
-    inbox, receiver, lane = a_receiver()
+    inbox, receiver, queue = a_receiver()
     task = asyncio.create_task(receiver.batch(5, 1000, 60))
     await asyncio.sleep(0)
-    deliver(receiver, lane, b"a", b"b")
+    deliver(receiver, queue, b"a", b"b")
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

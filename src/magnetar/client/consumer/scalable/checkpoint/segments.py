@@ -228,7 +228,7 @@ class SegmentReaders(SegmentConsumers):
         """The broker reported the end. Wait until the application took all messages, also those taken for threads."""
         if self.parts.get(segment) is not part or not part.intake.idle or part.skipping:
             return
-        if part.lane.last is self._handed.get(segment):
+        if part.queue.last is self._handed.get(segment):
             self._reading.finished(segment)
 
     def ended(self, segment: SegmentId) -> None:
@@ -239,7 +239,7 @@ class SegmentReaders(SegmentConsumers):
         part = self.parts.get(segment)
         if part is not None:
             part.skip(True)
-            part.lane.clear()
+            part.queue.clear()
             part.put_away()  # messages that threads hold keep the segment until a checkpoint covers them
         self._reading.revoked(segment)
 

@@ -145,22 +145,22 @@ class StreamSegments(SegmentConsumers):
             callbacks=self._callbacks(segment, lambda part: self.handle(SegmentEnded(segment))),
             segment=ScalableSegment(segment, self._topic),
         )
-        self._put_in_order(segment, part.lane)
+        self._put_in_order(segment, part.queue)
         part.on_moved = lambda: self.positions.moved(segment)
         part.on_closed = lambda: self._closed_by_broker(segment, part)
         self.positions.opened(segment, shared=bool(grant.buckets))
         self._add(segment, part)
 
-    def _put_in_order(self, segment: SegmentId, lane: TopicQueue) -> None:
+    def _put_in_order(self, segment: SegmentId, queue: TopicQueue) -> None:
         """Waiting messages of ancestors are taken first (H-F20)."""
         layout = self._layout
         if layout is None or segment not in layout or not self.parts:
             return
         before = ancestors(layout, segment)
-        lane.behind = tuple(part.lane for id, part in sorted(self.parts.items()) if id in before)
+        queue.behind = tuple(part.queue for id, part in sorted(self.parts.items()) if id in before)
         for id in sorted(descendants(layout, segment)):
             if (part := self.parts.get(id)) is not None:
-                part.lane.behind = (*(one for one in part.lane.behind if not one.dropped), lane)
+                part.queue.behind = (*(one for one in part.queue.behind if not one.dropped), queue)
 
     def _start_of(self, segment: SegmentId) -> InitialPosition:
         """A segment created after this consumer has no messages older than the consumer."""
@@ -203,7 +203,7 @@ class StreamSegments(SegmentConsumers):
         if part is not None:
             self._revoked.add(segment)
             part.skip(True)
-            part.lane.clear()
+            part.queue.clear()
             if self._moving or part.connection is None:
                 self.positions.moved(segment)
         self.settle()

@@ -162,7 +162,7 @@ class Streaming(RuleBasedStateMachine):
         super().__init__()
         self.inbox = ReceiveQueue(size_max=200)
         self.positions: Positions[int] = Positions()
-        self.lanes: dict[SegmentId, TopicQueue] = {}
+        self.queues: dict[SegmentId, TopicQueue] = {}
         self.revoked: set[SegmentId] = set()
         self.permits: dict[SegmentId, int] = {}
         self.sent: dict[SegmentId, int] = {}
@@ -177,9 +177,9 @@ class Streaming(RuleBasedStateMachine):
             return
         self.permits[id] = 0
         self.positions.opened(id)
-        lane = self.lanes[id] = self.inbox.lane(8, lambda count: self.allow(id, count))
+        queue = self.queues[id] = self.inbox.topic_queue(8, lambda count: self.allow(id, count))
         self.sent[id] = self.last[id] = self.acked.get(id, -1)
-        lane.attach()
+        queue.attach()
 
     def allow(self, id: SegmentId, count: int) -> None:
         self.permits[id] += count
@@ -187,12 +187,12 @@ class Streaming(RuleBasedStateMachine):
     @rule(segment=st.integers(0, 3), count=st.integers(1, 5))
     def deliver(self, segment: int, count: int) -> None:
         id = SegmentId(segment)
-        if id in self.lanes and self.permits[id] >= count:
+        if id in self.queues and self.permits[id] >= count:
             self.permits[id] -= count
             first = self.sent[id] + 1
             self.sent[id] += count
             delivery = [Delivery(METADATA, "t", BYTES, ledger=0, entry=first + at, source=id) for at in range(count)]
-            self.lanes[id].arrived([Message(b"x" * 10, one) for one in delivery], 10 * count, count)
+            self.queues[id].arrived([Message(b"x" * 10, one) for one in delivery], 10 * count, count)
 
     @rule()
     def take(self) -> None:
@@ -216,8 +216,8 @@ class Streaming(RuleBasedStateMachine):
     @rule(segment=st.integers(0, 3))
     def revoke(self, segment: int) -> None:
         id = SegmentId(segment)
-        if id in self.lanes:
-            self.inbox.drop(self.lanes.pop(id))
+        if id in self.queues:
+            self.inbox.drop(self.queues.pop(id))
             self.revoked.add(id)
 
     @rule(segment=st.integers(0, 3))
@@ -238,7 +238,7 @@ class Streaming(RuleBasedStateMachine):
     def what_waits_is_bounded(self) -> None:
         assert self.inbox.count <= 8 * 4
         assert self.inbox.size <= 200 + 8 * 4 * 10
-        assert self.inbox.count == sum(len(lane.queue) for lane in self.lanes.values())
+        assert self.inbox.count == sum(len(queue.messages) for queue in self.queues.values())
 
 
 TestStreaming = Streaming.TestCase

@@ -77,7 +77,7 @@ async def test_child_assigned_before_its_layout_arrives_is_read_behind_its_paren
         assert sorted(world.share.parts) == [0]
         world.scaled.show(after)
         await world.open(0, 1, 2)
-        assert world.share.parts[SegmentId(1)].lane.behind == (world.share.parts[SegmentId(0)].lane,)
+        assert world.share.parts[SegmentId(1)].queue.behind == (world.share.parts[SegmentId(0)].queue,)
 
 
 async def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving() -> None:
