@@ -65,7 +65,7 @@ class SendRounds:
 
     def answered(self, segment: SegmentId) -> None:
         """No entry of this segment is in flight any more."""
-        self._round(self._pace.answered(segment, self._runtime.monotonic()))
+        self.act(self._pace.answered(segment, self._runtime.monotonic()), segment)
 
     def write(self, segment: SegmentId) -> int:
         """Write the entries that the segment queue releases; returns their number."""

@@ -110,10 +110,15 @@ class SendSchedule:
         self._ringing = False
         return True
 
-    def answered(self, segment: SegmentId, now: float) -> list[SegmentId]:
-        """No entry of this segment is in flight any more. Returns the segments to write now."""
+    def answered(self, segment: SegmentId, now: float) -> SendAction:
+        """No entry of this segment is in flight any more. The next round waits for the end of the turn: senders that
+        this receipt wakes join it. Without them, two groups of senders would alternate with half-filled entries.
+        """
         self._flying.pop(segment, None)
-        return self._due(now) if self._eager and not self._flying and self._waiting else []
+        if not self._eager or self._flying or self._turning or not self._due(now):
+            return SendAction.LATER
+        self._turning = True
+        return SendAction.TURN
 
     def lost(self, segment: SegmentId) -> None:
         """The entries in flight get no answer."""

@@ -10,6 +10,7 @@ import pytest
 
 from magnetar.client.producer.batch import Batching
 from magnetar.client.producer.config import ProducerConfig
+from magnetar.client.producer.fields import MessageFields
 from magnetar.client.producer.memory_limit import MemoryLimit
 from magnetar.client.producer.producer import Producer
 from magnetar.client.producer.router import Router
@@ -22,6 +23,12 @@ from tests.support.scalable_publisher import HIGH, LOW, World, a_world
 pytestmark = pytest.mark.real_clock
 
 AGES = Batching(delay_s=3600.0)  # nothing goes because its time has come
+
+
+def keyed(key: str) -> MessageFields:
+    fields = MessageFields()
+    fields.key = key
+    return fields
 
 
 @asynccontextmanager
@@ -48,6 +55,25 @@ async def test_queues_go_together_when_everything_on_its_way_is_answered() -> No
         world.scaled.sent(0)[0].receipt()
         await world.until_told(4)
         assert [one.messages for one in (*world.scaled.sent(0), *world.scaled.sent(1))] == [1, 1, 2]
+
+
+async def test_sender_woken_by_last_receipt_joins_the_next_round() -> None:
+    async with a_world(2, receipts=False, batching=AGES) as world:
+        answered = asyncio.Event()
+
+        async def sender() -> None:
+            await answered.wait()
+            world.add(b"3", LOW, awaited=True)
+
+        task = asyncio.create_task(sender())
+        assert world.budget.take(1)
+        world.publisher.add(b"1", keyed(LOW), lambda *_: answered.set(), awaited=True)
+        await world.came(0, 1)
+        world.add(b"2", HIGH, awaited=True)
+        world.scaled.sent(0)[0].receipt()
+        assert await world.came(1, 1) == [b"2"]
+        assert await world.came(0, 2) == [b"1", b"3"], "no receipt was needed in between"
+        await task
 
 
 async def test_flush_waits_for_no_round() -> None:

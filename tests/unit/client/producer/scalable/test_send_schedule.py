@@ -37,7 +37,7 @@ def a_round(pace: SendSchedule, segments: list[SegmentId], now: float = 0.0) -> 
     due, _ = pace.turned(now)
     write(pace, due, now)
     for segment in due:
-        assert pace.answered(segment, now) == []
+        assert pace.answered(segment, now) is SendAction.LATER
 
 
 def test_queues_of_one_turn_go_together_at_its_end_while_nothing_is_on_its_way():
@@ -71,7 +71,7 @@ def test_entries_of_one_queue_keep_the_next_round_away_as_those_of_many_do():
     pace.turned(0.0)
     pace.wrote(A, something=True)
     pace.went(len(MANY), 0.0)
-    assert pace.answered(A, 0.0) == []
+    assert pace.answered(A, 0.0) is SendAction.LATER
     assert gather(pace, A, 0.5) is SendAction.RING
     assert pace.wait_s == len(MANY) / CLIENT_ROUND_ENTRIES_A_DELAY * DELAY_S - 0.5
 
@@ -84,8 +84,29 @@ def test_what_comes_while_an_entry_is_on_its_way_goes_with_the_last_receipt():
     assert gather(pace, C) is SendAction.RING
     assert pace.wait_s == DELAY_S
     assert gather(pace, A) is SendAction.LATER
-    assert pace.answered(A, 0.0) == []
-    assert pace.answered(B, 0.0) == [C, A]
+    assert pace.answered(A, 0.0) is SendAction.LATER
+    assert pace.answered(B, 0.0) is SendAction.TURN
+    assert pace.turned(0.0)[0] == [C, A]
+
+
+def test_message_gathered_after_last_receipt_joins_next_round():
+    pace = a_pace()
+    gather(pace, A)
+    write(pace, pace.turned(0.0)[0])
+    gather(pace, B, awaited=True)
+    assert pace.answered(A, 0.0) is SendAction.TURN
+    assert gather(pace, A, awaited=True) is SendAction.LATER
+    assert pace.turned(0.0)[0] == [B, A]
+
+
+def test_last_receipt_before_next_round_is_due_starts_no_turn():
+    pace = a_pace()
+    a_round(pace, MANY)
+    gather(pace, A, 0.1, awaited=True)
+    write(pace, pace.turned(0.1)[0], 0.1)
+    gather(pace, B, 0.2)
+    assert pace.answered(A, 0.3) is SendAction.LATER
+    assert pace.watched
 
 
 def test_round_of_many_queues_keeps_the_next_one_away_and_a_round_of_one_does_not():
@@ -118,7 +139,8 @@ def test_message_that_somebody_waits_for_is_kept_away_by_no_round():
     assert pace.turned(0.1) == ([B], SendAction.LATER)
     write(pace, [B], 0.1)
     assert gather(pace, C, 0.2, awaited=True) is SendAction.LATER  # behind what is on its way, as on a plain topic
-    assert pace.answered(B, 0.3) == [C]
+    assert pace.answered(B, 0.3) is SendAction.TURN
+    assert pace.turned(0.3) == ([C], SendAction.LATER)
     assert pace.waiting == [A, C]
 
 
@@ -157,7 +179,7 @@ def test_who_lingers_waits_out_the_delay_although_nothing_is_on_its_way():
     assert pace.hurry(0.0, awaited=True) == ([], SendAction.LATER)
     assert pace.rang() == [A, B]
     write(pace, [A])
-    assert pace.answered(A, 0.0) == []
+    assert pace.answered(A, 0.0) is SendAction.LATER
 
 
 def test_ring_is_called_off_once_and_only_when_nothing_waits():
@@ -166,7 +188,8 @@ def test_ring_is_called_off_once_and_only_when_nothing_waits():
     write(pace, pace.turned(0.0)[0])
     gather(pace, A)
     assert not pace.silenced()
-    write(pace, pace.answered(A, 0.0))
+    assert pace.answered(A, 0.0) is SendAction.TURN
+    write(pace, pace.turned(0.0)[0])
     assert pace.silenced()
     assert not pace.silenced()
 
@@ -202,7 +225,7 @@ def test_whatever_waits_has_a_turn_or_a_ring_before_it_in_any_life():
                 case 6 if flying:
                     gone = chance.choice(sorted(flying))
                     flying.discard(gone)
-                    flying.update(write(pace, pace.answered(gone, now), now))
+                    pace.answered(gone, now)
                 case 7:
                     flying.update(write(pace, pace.hurry(now, awaited=chance.random() < 0.5)[0], now))
             pace.silenced()
