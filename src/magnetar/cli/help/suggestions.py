@@ -119,6 +119,12 @@ def alike(wanted: str, names: Iterable[str]) -> list[str]:
     return matches or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
 
 
+def alike_options(wanted: str, options: Iterable[str]) -> list[str]:
+    """Options are compared without their dashes: these would make every option similar to every other one."""
+    names = {option.lstrip("-"): option for option in options}
+    return [names[name] for name in get_close_matches(wanted.lstrip("-"), names, SUGGESTIONS_MAX, ALIKE_MIN)]
+
+
 def _shortened(names: Iterable[str]) -> list[str]:
     """Names as users type them."""
     return [name.removeprefix("persistent://public/default/") for name in names]

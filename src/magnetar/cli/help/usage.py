@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import cyclopts
 
 from magnetar.cli.exit_codes import tell
-from magnetar.cli.help.suggestions import alike
+from magnetar.cli.help.suggestions import alike, alike_options
 
 CODE = "E200"
 # Options of other tools, and the options here with the same meaning. A suggestion requires that the command has the
@@ -94,7 +94,7 @@ def _tell_option(tokens: list[str], wrong: str) -> None:
     from magnetar.cli.main import BARE, VALUED
 
     name, options = wrong.partition("=")[0], [*VALUED, *BARE]
-    near = alike(name, options)[:1]
+    near = alike_options(name, options)[:1]
     run = _line(_replaced(tokens, name, near[0])) if near else "magnetar --help"
     tell(f"unknown option {name}", why=f"allowed before the noun: {', '.join(options)}", near=near, run=run, code=CODE)
 
@@ -120,7 +120,7 @@ def _near_option(place: cyclopts.App, tokens: list[str]) -> tuple[str, str] | No
         name = token.partition("=")[0]
         if name.startswith("--") and name not in names:
             guesses = [one for one in names if one not in NEVER_MEANT]
-            found = [one for one in SYNONYMS.get(name, ()) if one in names] or alike(name, guesses)
+            found = [one for one in SYNONYMS.get(name, ()) if one in names] or alike_options(name, guesses)
             if found:
                 return name, found[0]
     return None

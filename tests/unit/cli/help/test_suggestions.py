@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.cli.help.suggestions import Subject, alike, instead
+from magnetar.cli.help.suggestions import Subject, alike, alike_options, instead
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,11 @@ from magnetar.cli.help.suggestions import Subject, alike, instead
 )
 def test_near_names_are_found_and_far_ones_are_not(wanted: str, found: list[str]) -> None:
     assert alike(wanted, ["orders", "payments", "audit"]) == found
+
+
+@pytest.mark.parametrize(("wanted", "near"), [("--tokn", ["--token"]), ("--broker", []), ("-output", ["--output"])])
+def test_options_are_compared_without_their_dashes(wanted: str, near: list[str]) -> None:
+    assert alike_options(wanted, ["--token", "--url", "--output"]) == near
 
 
 @pytest.mark.parametrize(
