@@ -53,7 +53,7 @@ CONFTESTS = [(where, block) for where, block in blocks() if is_conftest(block)]
 
 
 def test_there_is_something_to_try_of_each() -> None:
-    assert (len(SCRIPTS), len(SPARK), len(SUITES), len(CONFTESTS)) == (4, 1, 6, 1)
+    assert (len(SCRIPTS), len(SPARK), len(SUITES), len(CONFTESTS)) == (5, 1, 6, 1)
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
