@@ -39,7 +39,7 @@ ROUND_S_MAX = 1800.0
 
 @contextmanager
 def ours() -> Iterator[dict[str, Any]]:
-    with TemporaryDirectory() as folder, Standalone(Path(folder)) as server:
+    with TemporaryDirectory() as folder, Standalone(Path(folder), watched=False) as server:
         yield {"side": "ours", "url": server.url, "http": server.http}
 
 

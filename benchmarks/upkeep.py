@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=sorted(SCENARIOS), default=list(SCENARIOS))
     asked = parser.parse_args()
     for name in asked.only:
-        with tempfile.TemporaryDirectory() as folder, Standalone(Path(folder)) as broker:
+        with tempfile.TemporaryDirectory() as folder, Standalone(Path(folder), watched=False) as broker:
             SCENARIOS[name](broker)
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from magnetar.base import validation
 from magnetar.base.limits import TESTING_TURN_S_MAX
-from magnetar.testing.host import BrokerHost
+from tests.support import long_turns
 
 pytest_plugins = ["tests.support.async_tests"]
 
@@ -30,16 +30,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Turns of brokers in this process that took too long, since the test began.
-_long_turns: list[float] = []
-BrokerHost.on_long_turn = _long_turns.append
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
     _refuse_skip(report)
-    if call.when == "call":
+    if call.when != "setup":
         _refuse_long_turns(report)
     return report
 
@@ -59,12 +54,12 @@ def fuzz_s(request: pytest.FixtureRequest) -> float:
 
 
 def _refuse_long_turns(report: pytest.TestReport) -> None:
-    turns, _long_turns[:] = list(_long_turns), []
+    turns = long_turns.take()
     if turns and report.passed:
         report.outcome = "failed"
         report.longrepr = (
-            f"a turn of the broker's loop took {max(turns):.3f} s of processor time, and nobody else was served: the "
-            f"limit is {TESTING_TURN_S_MAX} s ({len(turns)} such turns)"
+            "a turn of a broker's loop took too much processor time, and the broker served no other client: the limit "
+            f"is {TESTING_TURN_S_MAX} s\n" + "\n".join(turns)
         )
 
 

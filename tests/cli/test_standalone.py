@@ -47,7 +47,7 @@ def test_terminal_hears_where_the_broker_is_and_what_to_try(tmp_path: Path) -> N
 
 
 def test_used_port_is_said_once(tmp_path: Path) -> None:
-    with Standalone(tmp_path / "first") as first:
+    with Standalone(tmp_path / "first", watched=False) as first:
         told = failed("--data", str(tmp_path / "second"), "--port", str(first.port), "--http-port", "0")
     line = next(line for line in told.splitlines() if line.startswith("magnetar:"))
     assert f":{first.port}: Address already in use; choose another port (--port" in line
@@ -87,7 +87,7 @@ def test_no_file_of_a_broker_is_open_to_others(tmp_path: Path) -> None:
     (data / "metadata.db").touch(0o644)
     before = os.umask(0o022)
     try:
-        with Standalone(tmp_path) as broker:
+        with Standalone(tmp_path, watched=False) as broker:
             broker.admin("PUT", "tenants/acme", {"allowedClusters": ["standalone"]})
             modes = {path.name: path.stat().st_mode & 0o777 for path in data.rglob("*") if path.is_file()}
     finally:

@@ -1,60 +1,115 @@
-"""A real broker process whose loop is watched: `python -m tests.servers.probed --data DIR ...`.
+"""`magnetar standalone` whose loop is watched: `python -P tests/servers/probed.py FILE standalone --data DIR ...`.
 
-Everything is the product's own; turns of the loop that take too much processor time are lines of the file `turns`
-beside the data folder. Takes the options of `magnetar standalone`.
+Everything is the product's own. A turn of the loop that takes too much processor time is a line of FILE: its seconds
+and where it was. FILE.windows counts how often the loop came back, by milliseconds of work: `Windows` reads it.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import json
 import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import ClassVar
 
-import uvloop
-
-from magnetar.admin.server import WebServer
-from magnetar.broker.standalone import run
+from magnetar.admin import server
+from magnetar.cli.main import main
 from magnetar.testing.probe import LoopProbe
-from tests.servers.standalone import Standalone
+
+INTERVAL_S = 0.002
+IDLE_S = 0.0002  # a window with less work is no turn that anybody waited for
+SAVE_S = 0.5
+SAMPLE_S = 0.02
+FRAMES_MAX = 12
 
 
-class Probed(Standalone):
-    """One broker, and how long its loop stood still."""
+@dataclass(frozen=True)
+class Windows:
+    """Times between two timers of the loop in which it worked: none is shorter than its longest turn less 2 ms."""
 
-    program: ClassVar[list[str]] = ["tests.servers.probed"]
+    counts: Counter[int]  # by whole milliseconds of processor time
 
-    def long_turns(self) -> list[float]:
-        """Since the start, in seconds of processor time."""
-        found = self.folder / "turns"
-        return [float(line) for line in found.read_text().splitlines()] if found.exists() else []
+    @classmethod
+    def read(cls, file: Path) -> Windows:
+        saved = json.loads(_windows(file).read_text())
+        return cls(Counter({int(key): value for key, value in saved.items()}))
+
+    def percentile_s(self, share: float) -> float:
+        """An upper bound of that share of them."""
+        left = self.counts.total() * share
+        for milliseconds in sorted(self.counts):
+            left -= self.counts[milliseconds]
+            if left <= 0:
+                return (milliseconds + 1) / 1000
+        return 0.0
 
 
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+class Watch:
+    """Writes what a probe reports. A thread notes where the loop is whenever a turn lasts."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._counts: Counter[int] = Counter()
+        self._windows = 0
+        self._loop_thread = threading.get_ident()
+        self._stack = ""
+        self._ended = threading.Event()
+        self._saved_s = time.monotonic()
+        self._probe = LoopProbe(self._report, garbage=True, interval_s=INTERVAL_S, observe=self._observe)
+
+    def start(self) -> None:
+        threading.Thread(target=self._sample, name="sampler", daemon=True).start()
+        self._probe.start()
+
+    def stop(self) -> None:
+        self._probe.stop()
+        self._ended.set()
+
+    def _report(self, seconds: float) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{seconds:.3f} s {self._stack}\n")
+
+    def _observe(self, seconds: float) -> None:
+        self._windows += 1
+        if seconds > IDLE_S:
+            self._counts[int(max(seconds - INTERVAL_S, 0.0) * 1000)] += 1
+        now = time.monotonic()
+        if now - self._saved_s > SAVE_S:
+            self._saved_s = now
+            part = self._file.with_suffix(".part")
+            part.write_text(json.dumps(self._counts))
+            part.replace(_windows(self._file))
+
+    def _sample(self) -> None:
+        before = -1
+        while not self._ended.wait(SAMPLE_S):
+            if self._windows == before:
+                frames = islice(traceback.walk_stack(sys._current_frames()[self._loop_thread]), FRAMES_MAX)
+                self._stack = " < ".join(
+                    f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames
+                )
+            before = self._windows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    for option in ("--data", "--port", "--http-port", "--conf"):
-        parser.add_argument(option)
-    asked = parser.parse_args()
-    turns = Path(os.path.dirname(asked.data)) / "turns"
+def _windows(file: Path) -> Path:
+    return file.with_suffix(".windows")
 
-    def report(seconds: float) -> None:
-        with turns.open("a") as file:
-            file.write(f"{seconds:.4f}\n")
 
-    class ProbedServer(WebServer):
-        async def start(self, host: str, port: int) -> int:
-            LoopProbe(report, garbage=True).start()
-            return await super().start(host, port)
+class ProbedServer(server.WebServer):
+    """Takes the place of the product's own; the broker starts it in its loop."""
 
-    given = {"brokerServicePort": asked.port, "webServicePort": asked.http_port}
-    uvloop.run(run(asked.data, given, asked.conf, ProbedServer, say))
+    file = Path()
+
+    async def start(self, host: str, port: int) -> int:
+        Watch(self.file).start()
+        return await super().start(host, port)
 
 
 if __name__ == "__main__":
-    main()
+    ProbedServer.file = Path(sys.argv.pop(1))
+    server.WebServer = ProbedServer  # type: ignore[misc]  # the command loads the class when it runs
+    sys.exit(main())

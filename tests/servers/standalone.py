@@ -2,7 +2,7 @@
 
 Readiness is the one line of JSON that the command prints; nothing is guessed from time. A restarted broker comes back
 on the same ports and the same folder, so that clients find it again. It trusts the operating system alone: no code of
-the broker runs in the test's process.
+the broker runs in the test's process. Its loop is watched: a turn that takes too much processor time fails the test.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from typing import Any, ClassVar, Self
 
 import httpx2
 
+from tests.support import long_turns
+
 START_S = 120.0
 STOP_S = 60.0
+PROBED = Path(__file__).with_name("probed.py")
 
 
 class Standalone:
     """One broker. `settings` go into a conf file of Pulsar's form; ports of 0 are chosen once and then kept.
-    `more`: further words of the command.
+    `more`: further words of the command. Not `watched`: the command runs without a probe.
     """
 
-    program: ClassVar[list[str]] = ["magnetar.cli.main", "standalone"]
+    program: ClassVar[list[str]] = []  # in the place of the command; it has no probe
 
     def __init__(
         self,
@@ -39,14 +42,17 @@ class Standalone:
         port: int = 0,
         http_port: int = 0,
         more: Sequence[str] = (),
+        watched: bool = True,
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.output = folder / "broker.log"
+        self.turns = folder / "turns"
         self.settings = dict(settings or {})
         self.port = port
         self.http_port = http_port
         self.more = more
+        self._watched = watched and not self.program
         self.process: subprocess.Popen[bytes] | None = None
         self._http: httpx2.Client | None = None
 
@@ -69,7 +75,7 @@ class Standalone:
         self.folder.mkdir(parents=True, exist_ok=True)
         conf = self.folder / "standalone.conf"
         conf.write_text("".join(f"{key}={_text(value)}\n" for key, value in self.settings.items()))
-        command = [sys.executable, "-m", *self.program, "--data", str(self.data)]
+        command = [sys.executable, *self._words(), "--data", str(self.data)]
         command += ["--port", str(self.port), "--http-port", str(self.http_port), "--conf", str(conf), *self.more]
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
@@ -79,6 +85,12 @@ class Standalone:
         self.port = int(ready["url"].rsplit(":", 1)[1])
         self.http_port = int(ready["http"].rsplit(":", 1)[1])
         return self
+
+    def _words(self) -> list[str]:
+        if not self._watched:
+            return ["-m", *(self.program or ("magnetar.cli.main", "standalone"))]
+        long_turns.watch(self.turns)
+        return ["-P", str(PROBED), str(self.turns), "standalone"]
 
     def stop(self) -> int:
         """SIGTERM, and what the process says to it: 0 is a clean stop."""

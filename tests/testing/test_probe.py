@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from pathlib import Path
 
 import pytest
 
 from magnetar.testing.host import BrokerHost
 from magnetar.testing.probe import LoopProbe
+from tests.servers.probed import SAVE_S, Watch, Windows
+from tests.support import long_turns
 
 pytestmark = pytest.mark.real_clock
 
@@ -78,6 +81,43 @@ def test_garbage_of_the_process_is_left_out() -> None:
 
     assert asyncio.run(measured(garbage=False)) == []
     assert len(asyncio.run(measured(garbage=True))) == 1
+
+
+def test_interval_of_a_probe_is_not_part_of_a_turn() -> None:
+    async def observed() -> list[float]:
+        windows: list[float] = []
+        probe = LoopProbe(windows.append, interval_s=0.05, observe=windows.append)
+        probe.start()
+        await asyncio.sleep(0)
+        work(0.08)
+        await asyncio.sleep(0.01)
+        probe.stop()
+        assert probe.longest_s < 0.06
+        return windows
+
+    [used] = asyncio.run(observed())
+    assert 0.07 < used < 0.12
+
+
+def test_long_turn_of_broker_process_is_written_with_place(tmp_path: Path) -> None:
+    async def stall() -> None:
+        watch = Watch(tmp_path / "turns")
+        watch.start()
+        await asyncio.sleep(0.05)
+        work(0.3)
+        await asyncio.sleep(SAVE_S)
+        work(0.001)
+        await asyncio.sleep(0.01)
+        watch.stop()
+
+    long_turns.watch(tmp_path / "turns")
+    asyncio.run(stall())
+    [line] = long_turns.take()
+    assert 0.2 < float(line.split(" s ")[0]) < 0.4
+    assert "test_probe.py" in line
+    assert " work" in line
+    assert long_turns.take() == []
+    assert 0.2 < Windows.read(tmp_path / "turns").percentile_s(1.0) < 0.4
 
 
 def test_broker_of_our_tests_has_a_probe() -> None:

@@ -19,14 +19,24 @@ from magnetar.runtime.bounded_call import processor_s
 
 
 class LoopProbe:
-    """`report` gets the minimum duration of such a turn, in the loop's thread."""
+    """`report` gets the minimum duration of such a turn, in the loop's thread. `observe` gets the processor time
+    between any two firings.
+    """
 
     def __init__(
-        self, report: Callable[[float], object], *, limit_s: float = TESTING_TURN_S_MAX, garbage: bool = False
+        self,
+        report: Callable[[float], object],
+        *,
+        limit_s: float = TESTING_TURN_S_MAX,
+        interval_s: float = TESTING_PROBE_S,
+        garbage: bool = False,
+        observe: Callable[[float], object] | None = None,
     ) -> None:
         self.longest_s = 0.0
         self._report = report
+        self._observe = observe
         self._limit_s = limit_s
+        self._interval_s = interval_s
         self._garbage = garbage  # whether garbage collection counts as part of the turn
         self._thread = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -52,10 +62,13 @@ class LoopProbe:
     def _again(self) -> None:
         self._collected_s = 0.0
         self._before_s = processor_s()
-        self._timer = asyncio.get_running_loop().call_later(TESTING_PROBE_S, self._look)
+        self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._look)
 
     def _look(self) -> None:
-        turn_s = processor_s() - self._before_s - self._collected_s - TESTING_PROBE_S
+        used_s = processor_s() - self._before_s - self._collected_s
+        if self._observe is not None:
+            self._observe(used_s)
+        turn_s = used_s - self._interval_s
         self.longest_s = max(self.longest_s, turn_s)
         if turn_s > self._limit_s:
             self._report(turn_s)
