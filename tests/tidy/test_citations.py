@@ -11,7 +11,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -101,6 +101,14 @@ def unproven(path: Path, text: str) -> Iterator[str]:
             yield f"{path.name}: {name} is not in {target}"
 
 
+def uncited(text: str, read: Callable[[str], str]) -> Iterator[str]:
+    """Rows of defects found by review whose tests do not cite their number."""
+    for id, rest in re.findall(r"^\| (D\d+) \|(.+)", text, re.MULTILINE):
+        paths = [path for _, path in PROOF.findall(rest)]
+        if not any(re.search(rf"\b{id}\b", read(path)) for path in paths):
+            yield f"{id} is cited by none of {paths}"
+
+
 def documents() -> list[str]:
     return [name for name in files() if name.endswith(".md") and name.split("/")[0] not in ("tests", "benchmarks")]
 
@@ -124,6 +132,18 @@ def test_every_proof_in_documents_exists() -> None:
     assert [
         gap for name in documents() for gap in unproven(ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
     ] == []
+
+
+def test_every_defect_of_the_review_is_cited_by_its_test() -> None:
+    text = (DOCS / "FOUND.md").read_text(encoding="utf-8")
+    assert {f"D{number}" for number in range(1, 28)} <= rows(text)
+    assert list(uncited(text, lambda path: (DOCS / path).read_text(encoding="utf-8"))) == []
+
+
+def test_defect_whose_test_does_not_cite_it_is_found() -> None:
+    row = "| D7 | seen | [`test_a`](../tests/unit/test_a.py) | cause | cure |"
+    assert list(uncited(row, lambda path: "D7 and more")) == []
+    assert list(uncited(row, lambda path: "D70")) == ["D7 is cited by none of ['../tests/unit/test_a.py']"]
 
 
 def test_every_hazard_has_one_row_with_a_proof() -> None:

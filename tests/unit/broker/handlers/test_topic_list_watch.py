@@ -138,6 +138,7 @@ async def test_peer_that_does_not_read_hears_one_difference_later() -> None:
 
 
 async def test_change_among_many_watches_costs_no_long_turn() -> None:
+    """D4: each watch kept a list of its own, and a change cost all of them."""
     names = Names(*(f"persistent://public/default/topic-{number}" for number in range(2_000)))
     lists, reader = lists_of(names), Reader()
     async with no_turn_longer(0.1):  # the aim is 0.02: a slow machine is no defect

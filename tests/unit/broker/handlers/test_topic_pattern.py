@@ -1,4 +1,4 @@
-"""Patterns that clients send: whole names, bounded time, and a clear word about what is no pattern."""
+"""Patterns that clients send (D25): whole names, bounded time, and a clear word about what is no pattern."""
 
 from __future__ import annotations
 
