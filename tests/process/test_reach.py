@@ -1,7 +1,7 @@
 """Which machines reach a broker (D19): tried from a network namespace of its own, which is another machine to it.
 
 Without the right to make a namespace, the machine's own outer address is tried instead: a broker on 127.0.0.1 refuses
-it too.
+it too. Where CI asks for everything, that is a failure.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 from tests.servers.standalone import Standalone
 
+REQUIRE_ALL = os.environ.get("MAGNETAR_REQUIRE") == "all"
 NAME = f"magnetar{os.getpid()}"
 HERE, THERE = f"10.213.{os.getpid() % 250}.1", f"10.213.{os.getpid() % 250}.2"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
@@ -47,7 +48,9 @@ def neighbour() -> Iterator[Neighbour]:
         for command in NEIGHBOUR:
             subprocess.run(command.split(), check=True, capture_output=True)
         yield Neighbour(HERE, ("ip", "netns", "exec", NAME))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.CalledProcessError) as error:
+        if REQUIRE_ALL:
+            raise AssertionError("MAGNETAR_REQUIRE=all, and this machine makes no network namespace") from error
         yield Neighbour(outer_address(), ())
     finally:
         if Path("/var/run/netns", NAME).exists():
