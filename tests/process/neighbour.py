@@ -1,7 +1,7 @@
 """A client that works beside a hostile one, in a process of its own: `python -m tests.process.neighbour PORT PID FILE`.
 
-It publishes nothing and asks for little: a LOOKUP and a PING every few milliseconds, each answered by the broker's loop
-alone. Each line of the file is the time of the answer and how long it took, without the time in which the broker or the
+Every few milliseconds it publishes a message, receives it, and asks for a LOOKUP and a PING. Each line of the file is
+the time of the last answer, how long all of them took, and how long without the time in which the broker or the
 neighbour was ready to run and the machine ran something else: a busy machine is not the broker's fault.
 """
 
@@ -11,15 +11,30 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from magnetar.wire import message
+from magnetar.wire.proto import pb
+from simulation.crash.frame_connection import with_entry
 from tests.process.hostile import T, Talker, a_command
 
 STEP_S = 0.002
 SAMPLES_MIN = 150
 WAIT_S = 60.0
+TOPIC = "persistent://public/default/beside"
+ANSWERS = {T.PONG, T.LOOKUP_RESPONSE, T.SEND_RECEIPT, T.MESSAGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The p99 of all steps from a time on."""
+
+    raw_s: float
+    adjusted_s: float  # without waiting for a processor
+    steps: int
 
 
 class Neighbour:
@@ -31,7 +46,7 @@ class Neighbour:
         self._process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
 
     def __enter__(self) -> Self:
-        self.p99_s(time.monotonic())
+        self.p99(time.monotonic())
         return self
 
     def __exit__(
@@ -40,41 +55,64 @@ class Neighbour:
         self._process.kill()
         self._process.wait()
 
-    def p99_s(self, since: float) -> float:
-        """Of all answers from then on, some of them still to come."""
+    def p99(self, since: float) -> Waits:
+        """Of all steps from then on, some of them still to come."""
         deadline = time.monotonic() + WAIT_S
         while True:
             assert self._process.poll() is None, "the neighbour was shut out"
             lines = self._file.read_text().splitlines()[:-1] if self._file.exists() else []
-            seen = [float(took) for at, took in map(str.split, lines) if float(at) >= since]
-            if len(seen) >= SAMPLES_MIN:
-                return sorted(seen)[len(seen) * 99 // 100]
-            assert time.monotonic() < deadline, f"the neighbour has {len(seen)} answers"
+            steps = [tuple(map(float, line.split())) for line in lines]
+            recent = [(raw, adjusted) for at, raw, adjusted in steps if at >= since]
+            if len(recent) >= SAMPLES_MIN:
+                raw, adjusted = (sorted(column)[len(recent) * 99 // 100] for column in zip(*recent, strict=True))
+                return Waits(raw, adjusted, len(recent))
+            assert time.monotonic() < deadline, f"the neighbour has {len(recent)} answers"
             time.sleep(0.05)
 
 
 def waited_s(pid: int) -> float:
-    """For a processor, of the first thread of a process: Linux counts it."""
-    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) / 1e9
+    """For a processor, of all threads of a process: Linux counts it. A publish waits for the journal's thread too."""
+    return sum(int(file.read_text().split()[1]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
 def main(port: int, broker_pid: int, file: Path) -> None:
     pid = os.getpid()
+    entry = message.single(pb.MessageMetadata(producer_name="beside", sequence_id=0, publish_time=1), b"x" * 100)
     with Talker(port) as talker, file.open("w", buffering=1) as out:
+        attach(talker)
         number = 0
         while True:
             time.sleep(STEP_S)
             waited = waited_s(pid) + waited_s(broker_pid)
-            asked = time.monotonic()
+            began = time.monotonic()
             number += 1
-            talker.say(a_command(T.LOOKUP, topic="persistent://public/default/beside", request_id=number))
-            talker.say(a_command(T.PING))
-            answers = {talker.hear(pings=True).type for _ in range(2)}
-            while T.PONG not in answers or T.LOOKUP_RESPONSE not in answers:
-                answers.add(talker.hear(pings=True).type)
+            ack = step(talker, number, entry)
             done = time.monotonic()
-            took = done - asked - (waited_s(pid) + waited_s(broker_pid) - waited)
-            out.write(f"{done:.6f} {max(took, 0.0):.6f}\n")
+            raw = done - began
+            out.write(f"{done:.6f} {raw:.6f} {max(raw - (waited_s(pid) + waited_s(broker_pid) - waited), 0.0):.6f}\n")
+            talker.say(ack + a_command(T.FLOW, consumer_id=1, messagePermits=1))
+
+
+def attach(talker: Talker) -> None:
+    talker.ask(T.PRODUCER, topic=TOPIC, producer_id=1, producer_name="beside", request_id=1)
+    talker.ask(T.SUBSCRIBE, topic=TOPIC, subscription="beside", consumer_id=1, subType=0, request_id=2)
+    talker.say(a_command(T.FLOW, consumer_id=1, messagePermits=10))
+
+
+def step(talker: Talker, number: int, entry: bytes) -> bytes:
+    """Ends when all is answered. Returns the acknowledgement of the message."""
+    send = pb.BaseCommand(type=T.SEND)
+    send.send.producer_id, send.send.sequence_id = 1, number
+    talker.say(with_entry(send, entry) + a_command(T.LOOKUP, topic=TOPIC, request_id=number + 2) + a_command(T.PING))
+    ack, left = b"", set(ANSWERS)
+    while left:
+        answer = talker.hear(pings=True)
+        left.discard(answer.type)
+        if answer.type == T.MESSAGE:
+            place = answer.message.message_id
+            ids = [{"ledgerId": place.ledgerId, "entryId": place.entryId}]
+            ack = a_command(T.ACK, consumer_id=1, ack_type=0, message_id=ids)
+    return ack
 
 
 if __name__ == "__main__":

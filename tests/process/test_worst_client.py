@@ -1,14 +1,16 @@
 """The worst client: each limit at its edge and one beyond, on a real broker, while a neighbour measures.
 
-At the edge the broker serves, one beyond it refuses or hangs up. Through all of it the neighbour's p99 stays below 100
-ms, the memory of the process grows by no more than the account of `tools/memory_accounts.py` that the limit belongs to,
-no turn of the loop takes more than 100 ms of processor time, and the log stays small.
+At the edge the broker serves, one beyond it refuses or hangs up. A neighbour publishes, receives and asks: its p99
+stays below 100 ms, without the time in which it waits for a processor. The memory of the process grows by no more than
+the account of `tools/memory_accounts.py` that the limit belongs to. No turn of the loop takes more than 100 ms of
+processor time, 99.9 % of them less than 20 ms, and the log stays small. With `-s`, the figures are printed at the end.
 """
 
 from __future__ import annotations
 
 import resource
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,11 +24,13 @@ from magnetar.wire.proto import pb
 from simulation.crash.frame_connection import with_entry
 from tests.process.hostile import T, Talker, a_command, command
 from tests.process.neighbour import Neighbour
+from tests.servers.probed import Windows
 from tests.servers.standalone import Standalone
 from tools import memory_accounts
 
 MIB = 1024 * 1024
 P99_S_MAX = 0.1
+TURN_S_MAX = 0.02  # of 99.9 % of the turns; the longest is judged by the probe of every broker
 MARGIN_BYTES = 48 * MIB  # what the allocator keeps, and buffers of the process that no peer chooses
 # Of all tests here together: ten lines a second of one kind, a dozen kinds, 500 bytes each, for a minute.
 LOG_BYTES_MAX = limits.LOG_LINES_PER_S_MAX * 12 * 500 * 60
@@ -45,6 +49,8 @@ class Bench:
     def __init__(self, broker: Standalone, neighbour: Neighbour) -> None:
         self.broker = broker
         self.neighbour = neighbour
+        self.raw_s: list[float] = []
+        self.adjusted_s: list[float] = []
 
     @contextmanager
     def charged(self, *names: str, more: int = 0) -> Iterator[None]:
@@ -57,7 +63,10 @@ class Bench:
         self.unnoticed(since)
 
     def unnoticed(self, since: float) -> None:
-        assert self.neighbour.p99_s(since) < P99_S_MAX
+        waits = self.neighbour.p99(since)
+        self.raw_s.append(waits.raw_s)
+        self.adjusted_s.append(waits.adjusted_s)
+        assert waits.adjusted_s < P99_S_MAX, waits
         assert self.broker.rss_bytes() < memory_accounts.total(connections=2)
         assert self.broker.output.stat().st_size < LOG_BYTES_MAX
 
@@ -68,10 +77,18 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
     folder = tmp_path_factory.mktemp("broker")
     with Standalone(folder) as broker, Neighbour(broker.port, broker.pid, folder / "neighbour") as neighbour:
-        yield Bench(broker, neighbour)
+        made = Bench(broker, neighbour)
+        yield made
         log = broker.output.read_text(errors="replace")
+        turns = Windows.read(broker.turns)
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert "Traceback" not in log
+    sys.stdout.write(
+        f"\nneighbour: largest p99 {max(made.adjusted_s) * 1000:.1f} ms, {max(made.raw_s) * 1000:.1f} ms with waiting "
+        f"for a processor; turns: {turns.counts.total():,}, p99.9 below {turns.percentile_s(0.999) * 1000:.0f} ms, "
+        f"longest below {turns.percentile_s(1.0) * 1000:.0f} ms\n"
+    )
+    assert turns.percentile_s(0.999) <= TURN_S_MAX
 
 
 def a_producer(number: int, topic: str = TOPIC, **fields: object) -> bytes:
