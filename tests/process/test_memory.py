@@ -13,6 +13,7 @@ from tests.servers.standalone import Standalone
 
 MIB = 1024 * 1024
 TOPICS, MESSAGES, MESSAGE_BYTES = 12, 20, 4_000_000
+KEY_BYTES = 4_800_000
 BESIDE_BYTES = 96 * MIB  # receive buffers, the journal's writes and what the allocator keeps, beside the tail cache
 
 
@@ -61,3 +62,23 @@ def test_readers_that_stall_over_rest_hold_a_bounded_sum(tmp_path: Path) -> None
         assert server.ask("GET", path).status_code == 503
         stalled.close()
         assert server.ask("GET", "/livez").status_code == 200
+
+
+def test_readers_of_a_message_with_a_large_key_hold_nothing(tmp_path: Path) -> None:
+    """Its headers were in no account: ten readers that stalled took 441 MiB."""
+
+    async def body(server: Standalone) -> None:
+        async with aio.Client(server.url) as client:
+            producer = await client.create_producer("persistent://public/default/keyed", batching=None)
+            await producer.send(b"x", key="k" * KEY_BYTES)
+
+    with Standalone(tmp_path / "broker") as server, ExitStack() as stalled:
+        asyncio.run(body(server))
+        before = anonymous_bytes(server.pid)
+        path = "/admin/v2/persistent/public/default/keyed/examinemessage"
+        assert server.ask("GET", path).status_code == 413
+        for _ in range(10):
+            reader = stalled.enter_context(socket.create_connection(("127.0.0.1", server.http_port), 20))
+            reader.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            reader.recv(16)
+        assert anonymous_bytes(server.pid) - before <= 64 * MIB

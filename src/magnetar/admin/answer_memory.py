@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from magnetar.base.errors import Busy
+from magnetar.base.errors import Busy, Refused
 from magnetar.base.limits import (
+    HTTP_ANSWER_BYTES_MAX,
     HTTP_ANSWER_COUNTED_BYTES_MIN,
     HTTP_ANSWERS_BYTES_MAX,
     HTTP_BODIES_BYTES_MAX,
@@ -43,8 +44,9 @@ class ByteBudget:
                 bytes=size,
             )
 
-    def body(self, payload: bytes) -> Pieces:
-        return Pieces(self, payload)
+    def body(self, payload: bytes, beside: int = 0) -> Pieces:
+        """`beside`: bytes of the headers, which are charged with the payload."""
+        return Pieces(self, payload, beside)
 
     @contextmanager
     def charging(self) -> Iterator[Callable[[int], None]]:
@@ -66,11 +68,12 @@ class ByteBudget:
 class Pieces:
     """A body that releases its bytes once, when it is sent or dropped."""
 
-    def __init__(self, held: ByteBudget, payload: bytes) -> None:
+    def __init__(self, held: ByteBudget, payload: bytes, beside: int = 0) -> None:
         self._held = held
         self._payload = payload
         self._at = 0
-        held.bytes += len(payload)
+        self._charged = len(payload) + beside
+        held.bytes += self._charged
 
     def __aiter__(self) -> Pieces:
         return self
@@ -84,7 +87,8 @@ class Pieces:
         return piece
 
     def close(self) -> None:
-        self._held.bytes -= len(self._payload)
+        self._held.bytes -= self._charged
+        self._charged = 0
         self._payload = b""
 
     def __del__(self) -> None:  # its reader left before the end
@@ -142,15 +146,22 @@ class Answers:
         self.bodies = ByteBudget(HTTP_BODIES_BYTES_MAX, "request bodies")
         self.streams = Streams()
 
-    def charge(self, body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
-        """Returns the body to send instead of this one. Raises `Busy` if it exceeds the bound."""
+    def charge(self, body: bytes | AsyncIterator[bytes], beside: int = 0) -> bytes | AsyncIterator[bytes]:
+        """Returns the body to send instead of this one. Raises `Busy` if it exceeds the bound. `beside`: bytes of its
+        headers."""
         if isinstance(body, Pieces):
             return body  # it is charged already
         if isinstance(body, bytes):
-            if len(body) < HTTP_ANSWER_COUNTED_BYTES_MIN:
+            size = len(body) + beside
+            if size < HTTP_ANSWER_COUNTED_BYTES_MIN:
                 return body
-            self.others.check(len(body))
-            return self.others.body(body)
+            if size > HTTP_ANSWER_BYTES_MAX:
+                raise Refused(
+                    f"the answer has {size} bytes; REST returns at most {HTTP_ANSWER_BYTES_MAX}: ask for a part of it",
+                    http_status=413,
+                )
+            self.others.check(size)
+            return self.others.body(body, beside)
         return Stream(self.streams, body)
 
 

@@ -144,6 +144,11 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def header_bytes(headers: Mapping[str, str]) -> int:
+    """Their size on the wire."""
+    return sum(len(name) + len(value) + 4 for name, value in headers.items())
+
+
 DONE = Response(204)  # a success without a value
 EMPTY = Response(200)  # an unset policy, and some successes: 200, nothing in it
 

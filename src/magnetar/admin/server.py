@@ -26,10 +26,11 @@ from uvicorn.server import ServerState
 from magnetar.admin.answer_memory import answers
 from magnetar.admin.http_protocol import PROBES_ONLY, HttpTimeouts, TimedH11Protocol
 from magnetar.admin.monitoring.rates import observe
-from magnetar.admin.request import AUTHORIZATION, Request, Response, refused
+from magnetar.admin.request import AUTHORIZATION, Request, Response, header_bytes, refused
 from magnetar.admin.router import PROBES, body_bytes_max, handle, table
-from magnetar.base.errors import Busy, Conflict
+from magnetar.base.errors import Busy, Conflict, Refused
 from magnetar.base.limits import (
+    HTTP_ANSWER_HEADERS_BYTES_MAX,
     HTTP_BODY_S,
     HTTP_DISCARD_BYTES_MAX,
     HTTP_GZIP_BYTES_MIN,
@@ -121,10 +122,14 @@ class WebServer:
             response = await self._answer(web)
         except ClientDisconnect:
             return
+        size = header_bytes(response.headers)
         try:
-            body = answers(self._node).charge(response.body)
-        except Busy as error:
-            response = refused(503, error.what)
+            if size > HTTP_ANSWER_HEADERS_BYTES_MAX:
+                most = HTTP_ANSWER_HEADERS_BYTES_MAX
+                raise Refused(f"the headers of the answer have {size} bytes; the limit is {most}", http_status=413)
+            body = answers(self._node).charge(response.body, size)
+        except (Busy, Refused) as error:
+            response = refused(error.http_status, error.what)
             body = response.body
         headers = {
             "server": "magnetar",

@@ -11,8 +11,13 @@ import pytest
 from magnetar.admin.answer_memory import Answers, ByteBudget, Stream, Streams, answers
 from magnetar.admin.request import Response
 from magnetar.admin.server import WebServer
-from magnetar.base.errors import Busy
-from magnetar.base.limits import HTTP_ANSWER_COUNTED_BYTES_MIN, HTTP_ANSWERS_BYTES_MAX, HTTP_STREAMS_MAX
+from magnetar.base.errors import Busy, Refused
+from magnetar.base.limits import (
+    HTTP_ANSWER_BYTES_MAX,
+    HTTP_ANSWER_COUNTED_BYTES_MIN,
+    HTTP_ANSWERS_BYTES_MAX,
+    HTTP_STREAMS_MAX,
+)
 from tests.unit.admin.world import a_world
 
 pytestmark = pytest.mark.real_clock
@@ -47,6 +52,23 @@ def test_answer_beyond_the_sum_is_refused_and_fits_later() -> None:
         account.charge(third)
     held.clear()  # their readers leave
     account.charge(third)
+
+
+def test_one_answer_beyond_its_bound_is_refused_at_once() -> None:
+    account = Answers()
+    with pytest.raises(Refused, match=str(HTTP_ANSWER_BYTES_MAX)) as refused:
+        account.charge(bytes(HTTP_ANSWER_BYTES_MAX + 1))
+    assert refused.value.http_status == 413
+    assert account.others.bytes == 0
+
+
+def test_headers_count_with_the_answer_that_they_precede() -> None:
+    account = Answers()
+    small = b"x" * (HTTP_ANSWER_COUNTED_BYTES_MIN - 1)
+    held = account.charge(small, 1)
+    assert account.others.bytes == HTTP_ANSWER_COUNTED_BYTES_MIN
+    del held
+    assert account.others.bytes == 0
 
 
 async def test_streams_beyond_their_number_are_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from magnetar.admin.monitoring.start_page import LINKS
 from magnetar.admin.server import WebServer
 from magnetar.base.errors import Conflict
-from magnetar.base.limits import HTTP_BODY_BYTES_MAX
+from magnetar.base.limits import HTTP_ANSWER_HEADERS_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_METADATA_BYTES_MAX
 from magnetar.wire.proto import pb
 from tests.unit.admin.world import World, a_world
 
@@ -67,6 +67,20 @@ async def test_header_names_keep_their_case() -> None:
             await client.put("/admin/v2/persistent/public/default/t/subscription/s", json="earliest")
             peeked = await client.get("/admin/v2/persistent/public/default/t/subscription/s/position/1")
             assert (b"X-Pulsar-PROPERTY", b'{"k":"v"}') in peeked.headers.raw
+        await server.stop()
+
+
+async def test_headers_beyond_their_bound_become_a_refusal() -> None:
+    """A property of control characters is six times as long in JSON."""
+
+    async with a_world() as world:
+        server, url = await started(world)
+        pair = pb.KeyValue(key="k", value="\x01" * (HTTP_METADATA_BYTES_MAX // 2))
+        await world.publish("persistent://public/default/t", b"x", properties=[pair])
+        async with httpx.AsyncClient(base_url=url) as client:
+            answer = await client.get("/admin/v2/persistent/public/default/t/examinemessage")
+            assert answer.status_code == 413
+            assert str(HTTP_ANSWER_HEADERS_BYTES_MAX) in answer.json()["reason"]
         await server.stop()
 
 

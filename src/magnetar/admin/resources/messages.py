@@ -3,7 +3,7 @@
 The body is the decompressed payload; X-Pulsar-* headers contain the metadata of the producer and the broker. A batch is
 returned whole; a header marks the messages that a subscription has not acknowledged. An encrypted payload is returned
 as stored. A few compressed bytes can become gigabytes, so one response decompresses a bounded size, and all responses
-together hold a bounded size.
+together hold a bounded size. Metadata that does not fit into headers is refused before anything is made of it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 from magnetar.admin.answer_memory import ByteBudget, held
 from magnetar.admin.monitoring.stats import moment
-from magnetar.admin.request import JSON, Request, Response, shown
+from magnetar.admin.request import JSON, Request, Response, header_bytes, shown
 from magnetar.admin.resolve import check_namespace, not_partitioned, stored, subscription
 from magnetar.admin.resources.subscriptions import nth_unacked
 from magnetar.admin.route import Route, get
 from magnetar.base.errors import Corrupt, Misuse, NotFound, Refused
 from magnetar.base.ids import Position
-from magnetar.base.limits import HTTP_MESSAGE_BYTES_MAX, HTTP_PIECE_BYTES
+from magnetar.base.limits import HTTP_MESSAGE_BYTES_MAX, HTTP_METADATA_BYTES_MAX, HTTP_PIECE_BYTES
 from magnetar.client.documents.topics import MessageId
 from magnetar.wire.codec import inflated_max
 from magnetar.wire.message import Opened, inflate, open_entry
@@ -100,17 +100,26 @@ async def _message(node: Node, topic: Topic, position: Position, missing: str) -
         opened = open_entry(bytes(run.entry(0)))
     except Corrupt as error:  # the producer's bytes, stored as they came
         raise Refused(f"the message cannot be read: {error.what}", http_status=422) from error
+    size = opened.metadata.ByteSize()
+    if size > HTTP_METADATA_BYTES_MAX:
+        raise Refused(
+            f"the metadata of the message has {size} bytes; REST returns at most {HTTP_METADATA_BYTES_MAX} in headers: "
+            "read it with a consumer",
+            http_status=413,
+        )
     headers = {name: _header(value) for name, value in _described(run.position(0), opened).items()}
     headers = {"content-type": JSON, "x-content-type-options": "nosniff", **headers}
-    payload = _payload(held(node), opened)
-    if len(payload) <= HTTP_PIECE_BYTES:
+    beside = header_bytes(headers)
+    payload = _payload(held(node), opened, beside)
+    if len(payload) + beside <= HTTP_PIECE_BYTES:
         return Response(200, payload, headers)
-    return Response(200, held(node).body(payload), {**headers, "content-length": str(len(payload))})
+    return Response(200, held(node).body(payload, beside), {**headers, "content-length": str(len(payload))})
 
 
-def _payload(held: ByteBudget, opened: Opened) -> bytes:
+def _payload(held: ByteBudget, opened: Opened, beside: int) -> bytes:
+    """`beside`: bytes of the headers, which are held as long as the payload."""
     metadata, stored = opened.metadata, opened.payload
-    held.check(len(stored))
+    held.check(len(stored) + beside)
     if metadata.encryption_keys or metadata.HasField("chunk_id") or not metadata.compression:
         return stored
     size = metadata.uncompressed_size
@@ -120,7 +129,7 @@ def _payload(held: ByteBudget, opened: Opened) -> bytes:
             "read it with a consumer",
             http_status=413,
         )
-    held.check(size)
+    held.check(size + beside)
     try:
         return inflate(metadata, stored, HTTP_MESSAGE_BYTES_MAX)
     except Corrupt:
