@@ -47,6 +47,8 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
         Account("bytes that peers do not read", limits.UNREAD_BYTES_MAX + PUSH_BYTES_MAX),
         Account("bytes that are being sent to peers, before that", _before_congestion()),
         Account("newest messages of all topics", limits.TAIL_CACHE_BYTES_MAX),
+        Account("blocks of backlogs", limits.BACKLOG_BLOCKS_BYTES_MAX),
+        Account("reads of backlogs in progress", limits.BACKLOG_READS_MAX * limits.MESSAGE_BYTES_MAX),
         Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
         Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
         Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
@@ -106,6 +108,7 @@ SCALED = (
     "producers, consumers and watches",
     "requests in progress",
     "bytes that peers do not read",
+    "blocks of backlogs",
 )
 
 

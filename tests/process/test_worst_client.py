@@ -42,7 +42,7 @@ OF_ONE = {
     "requests in progress": limits.CONNECTION_REQUESTS_MAX * memory_accounts.REQUEST_BYTES_MAX,
     "bytes that the peer does not read": 2 * limits.CONNECTION_WRITE_BYTES_HIGH,
 }
-SHARED, FAILOVER = pb.CommandSubscribe.Shared, pb.CommandSubscribe.Failover
+EXCLUSIVE, SHARED, FAILOVER = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared, pb.CommandSubscribe.Failover
 
 
 class Bench:
@@ -352,6 +352,28 @@ def test_flood_of_messages_is_held_within_the_caches(bench: Bench) -> None:
             talker.say(with_entry(send, entry))
         answers = [talker.hear() for _ in range(40)]
         assert {answer.type for answer in answers} == {T.SEND_RECEIPT}
+
+
+def test_readers_of_a_backlog_hold_blocks_within_their_sum(bench: Bench) -> None:
+    """Each of 400 subscriptions with one permit kept a block of 1 MiB."""
+    topic, count = "persistent://public/default/behind", 400
+    entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), bytes(20_000))
+    fill = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), bytes(4 * MIB))
+    with Talker(bench.broker.port) as talker:
+        assert talker.ask_many([a_producer(1, topic)])[0].type == T.PRODUCER_SUCCESS
+        for number in range(200 + limits.TAIL_CACHE_BYTES_MAX // len(fill) + 1):
+            send = pb.BaseCommand(type=T.SEND)
+            send.send.producer_id, send.send.sequence_id = 1, number
+            talker.say(with_entry(send, entry if number < 200 else fill))
+            assert talker.hear().type == T.SEND_RECEIPT
+        with bench.charged("blocks of backlogs"):
+            first = {"initialPosition": pb.CommandSubscribe.Earliest, "durable": False, "topic": topic}
+            wanted = [a_consumer(number, f"s{number}", EXCLUSIVE, **first) for number in range(1, count + 1)]
+            assert {answer.type for answer in talker.ask_many(wanted)} == {T.SUCCESS}
+            flows = [a_command(T.FLOW, consumer_id=number, messagePermits=1) for number in range(1, count + 1)]
+            for first_flow in range(0, count, 50):
+                talker.say(b"".join(flows[first_flow : first_flow + 50]))
+                assert {talker.hear().type for _ in range(50)} == {T.MESSAGE}
 
 
 def test_answers_that_are_not_read_stop_the_questions(bench: Bench) -> None:

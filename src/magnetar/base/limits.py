@@ -202,7 +202,10 @@ DISPATCH_TURN_RUNS_MAX = 16  # runs a dispatcher pushes before others get the lo
 BACKLOG_READ_BYTES_MAX = (
     1024 * 1024
 )  # one block of a backlog: large enough for hundreds of entries, small enough to hold per reader
+BACKLOG_READ_BYTES_MIN = 64 * 1024  # the same where very many readers have one
 BACKLOG_READ_ENTRIES_MAX = 1_000
+BACKLOG_BLOCKS_BYTES_MAX = 128 * 1024 * 1024  # of all blocks of a broker; then the one read first goes
+BACKLOG_READS_MAX = 16  # blocks being read: the disk has one queue, and each may be one message of the largest size
 NON_PERSISTENT_RUN_BYTES = 1_024  # objects of one waiting run, which clients can make as small as one message
 NON_PERSISTENT_WAITING_BYTES_MAX = 4 * 1024 * 1024  # of one topic, while it delivers to many subscriptions; then drops
 REPLAY_TURN_ENTRIES_MAX = 200  # entries handed out again in one turn

@@ -26,6 +26,7 @@ from magnetar.base.errors import (
     Unknown,
 )
 from magnetar.base.limits import (
+    BACKLOG_BLOCKS_BYTES_MAX,
     FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
     KEPT_BYTES_MAX,
@@ -72,6 +73,7 @@ from magnetar.cluster.registration import check_advertised
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topic_policies import TopicPolicies
 from magnetar.cluster.topics import Catalogue
+from magnetar.ledger.block_cache import BlockCache
 from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.ledger.orphans import sweep
 from magnetar.ledger.store import LedgerStore
@@ -155,8 +157,13 @@ class Node:
         self.sinks, self.staging = sinks_of(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
+        share = partial(share_of, machine_bytes=machine_bytes)
         self.managed_config = replace(
-            managed_config(settings), claim=cluster, may_roll=lambda: self.ownership.steady, clock=self.clock
+            managed_config(settings),
+            blocks=BlockCache(share(BACKLOG_BLOCKS_BYTES_MAX)),
+            claim=cluster,
+            may_roll=lambda: self.ownership.steady,
+            clock=self.clock,
         )
         self.addresses = Addresses("localhost", 0, 0)
         self.ready = False
@@ -164,7 +171,6 @@ class Node:
         self.blocked: MagnetarError | None = None  # why no producer may attach: the disk is almost full
         self.stopping = asyncio.Event()
         self.pending_bytes = 0
-        share = partial(share_of, machine_bytes=machine_bytes)
         self._machine_bytes = machine_bytes
         self.pending_bytes_max = self._publish_buffer_bytes()
         self.lookups = 0  # being answered

@@ -24,6 +24,7 @@ from magnetar.base.limits import (
     LEDGER_ENTRIES_MAX,
     LEDGER_ROLL_RETRY_S,
 )
+from magnetar.ledger.block_cache import BlockCache
 from magnetar.ledger.chain import LedgerSpan
 from magnetar.ledger.clock import Clock, WallClock
 from magnetar.ledger.open_ledger import Appended, Limits, OpenLedger
@@ -50,6 +51,7 @@ def _always() -> bool:
 class ManagedConfig:
     publish_time_of: Callable[[bytes], int] = _no_time  # milliseconds, out of an entry's bytes
     tail: TailCache = field(default_factory=TailCache)  # one for the whole broker
+    blocks: BlockCache = field(default_factory=BlockCache)  # the same
     entries_max: int = LEDGER_ENTRIES_MAX
     bytes_max: int = LEDGER_BYTES_MAX
     age_min_s: float = LEDGER_AGE_S_MIN

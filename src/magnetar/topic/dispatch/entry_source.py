@@ -1,7 +1,8 @@
 """The entries for a dispatcher: immediately from memory near the tail, otherwise in blocks that are read from files.
 
-A source has at most one read in flight, and keeps its result until it is used up. `take` never waits: it returns
-entries, or None after it has made sure that `arrived` will be called when entries are available.
+A source has at most one read in flight, and keeps its result until the next one, or until the memory of all blocks
+(`ledger/block_cache.py`) takes it back. `take` never waits: it returns entries, or None after it has made sure that
+`arrived` will be called when entries are available.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ log = get("dispatch")
 
 
 class EntrySource:
-    __slots__ = ("_arrived", "_block", "_generation", "_topic", "failed", "reading")
+    __slots__ = ("_arrived", "_block", "_blocks", "_generation", "_topic", "failed", "reading")
 
     def __init__(self, topic: Topic, arrived: Callable[[], None]) -> None:
         self._topic = topic
         self._arrived = arrived
         self._block: Run | None = None
+        self._blocks = topic.managed.config.blocks
         self.reading = False
         self._generation = 0
         self.failed: MagnetarError | None = None
@@ -60,13 +62,25 @@ class EntrySource:
 
     def reset(self) -> None:
         """The dispatcher jumps elsewhere: what is in flight or kept is of no use."""
-        self._block = None
+        self._keep(None)
         self._generation += 1
+
+    def release(self) -> None:
+        """The block is not needed now, or its memory is needed elsewhere: `take` reads it again."""
+        self._keep(None)
+
+    def _keep(self, run: Run | None) -> None:
+        if run is not None:
+            self._blocks.put(self, run)
+        elif self._block is not None:
+            self._blocks.drop(self)
+        self._block = run
 
     async def _read(self, start: Position, generation: int) -> None:
         topic = self._topic
         try:
-            run = await topic.managed.read(start, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
+            async with self._blocks.reads:
+                run = await topic.managed.read(start, self._blocks.read_bytes, BACKLOG_READ_ENTRIES_MAX)
             self.failed = None
         except MagnetarError as error:
             if not isinstance(error, NotFound) or topic.managed.has(start):
@@ -75,7 +89,7 @@ class EntrySource:
             run = None  # trimmed or deleted under us: the next take starts at what is left
         self.reading = False
         if generation == self._generation:
-            self._block = run
+            self._keep(run)
         self._arrived()
 
     def _put_off(self, start: Position, error: MagnetarError) -> None:

@@ -102,6 +102,7 @@ class SingleActive:
     def _choose(self) -> None:
         if not self.consumers:
             self.active = None
+            self.source.reset()
             return
         topic = self.topic
         active = self._candidates.active(consistent=topic.settings.failover_consistent_hashing)

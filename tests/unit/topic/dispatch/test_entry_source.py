@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from magnetar.base.ids import Position
 from magnetar.base.limits import READ_RETRY_S, TAIL_UNREAD_RUNS_MAX
+from magnetar.ledger.block_cache import BlockCache
 from magnetar.topic.dispatch.entry_source import EntrySource
-from magnetar.topic.subscriptions.subscription import EXCLUSIVE
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from tests.unit.topic.world import Out, World, pass_s, settle
 
 
@@ -85,6 +88,52 @@ async def test_a_ledger_that_is_lost_stops_the_reader_without_a_gap_and_without_
     world.ledgers.memory.ledgers[stored.ledger] = stored  # somebody put it back
     await pass_s(READ_RETRY_S + 1)
     assert out.texts == list("abcd")
+
+
+async def test_block_is_read_again_after_its_memory_was_needed(world: World) -> None:
+    world.config = replace(world.without_cache().config, blocks=BlockCache(1))
+    topic = await world.topic()
+    positions = await world.publish(topic, *"abcdef")
+    first, second = EntrySource(topic, lambda: None), EntrySource(topic, lambda: None)
+    for source in (first, second):
+        assert source.take(positions[0]) is None
+        await settle()
+    assert second.take(positions[1]) is not None
+    assert first.take(positions[1]) is None
+    await settle()
+    taken = first.take(positions[1])
+    assert taken is not None
+    assert taken[0].position(taken[1]) == positions[1]
+
+
+async def test_readers_beyond_the_sum_of_blocks_get_everything(world: World) -> None:
+    world.config = replace(world.without_cache().config, blocks=BlockCache(1, reads_max=1))
+    topic = await world.topic()
+    texts = [str(number) for number in range(20)]
+    await world.publish(topic, *texts)
+    outs = [Out(number) for number in range(1, 6)]
+    consumers = [
+        await world.consumer(topic, out, subscription=f"s{number}", kind=EXCLUSIVE) for number, out in enumerate(outs)
+    ]
+    for _ in texts:
+        for consumer in consumers:
+            consumer.flow(1)
+        await settle()
+    assert [out.texts for out in outs] == [texts] * len(outs)
+    assert len(world.config.blocks) <= 1
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
+async def test_consumer_that_leaves_gives_its_block_back(world: World, kind: int) -> None:
+    topic = await world.without_cache().topic(failover_delay_ms=0)
+    await world.publish(topic, *"abcdef")
+    consumer = await world.consumer(topic, Out(), kind=kind, permits=2)
+    await settle()
+    assert world.config.blocks.bytes > 0
+    assert consumer.subscription is not None
+    consumer.subscription.detach([consumer])
+    await settle()
+    assert (len(world.config.blocks), world.config.blocks.bytes) == (0, 0)
 
 
 async def test_a_topic_that_closes_under_a_read_ends_it(world: World) -> None:
