@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from magnetar.base.ids import SegmentId
 from magnetar.base.limits import LAYOUT_SAMPLES_MAX
 from magnetar.base.names import TopicName
+from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors
 from magnetar.scalable.record.record import Record
-from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
+from magnetar.scalable.record.subscription import Early, Subscription, SubscriptionState, Type
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutSample:
-    """`waiting`: for each stream subscription, the segments that wait until others are drained."""
+    """`waiting`: for each stream subscription, the segments that wait until others are drained. A segment that a
+    consumer reads ahead of acknowledgements does not wait (H-F20)."""
 
     topic: TopicName
     active: int
@@ -31,7 +32,7 @@ class LayoutSample:
 def layout_sample(topic: TopicName, record: Record, subscriptions: Collection[Subscription]) -> LayoutSample:
     layout = record.layout
     waiting = [
-        (one.name, sum(1 for each in layout.segments if _waits(record, each.id, set(one.latched))))
+        (one.name, _waiting(layout, one))
         for one in subscriptions
         if one.type is Type.STREAM and one.standing is SubscriptionState.LIVE
     ]
@@ -39,8 +40,10 @@ def layout_sample(topic: TopicName, record: Record, subscriptions: Collection[Su
     return LayoutSample(topic, active, len(layout) - active, layout.epoch, tuple(waiting))
 
 
-def _waits(record: Record, id: SegmentId, drained: set[SegmentId]) -> bool:
-    return id not in drained and not ancestors(record.layout, id) <= drained
+def _waiting(layout: Layout, subscription: Subscription) -> int:
+    drained = set(subscription.latched)
+    read = drained | {hold.segment for hold in subscription.plan.holds if hold.early is Early.GRANTED}
+    return sum(1 for one in layout.segments if one.id not in read and not ancestors(layout, one.id) <= drained)
 
 
 class Layouts:
