@@ -39,7 +39,7 @@ def _row(key: Key) -> str:
     meaning = key.doc if key.honoured else f"*{'Refused' if key.protects else 'Not yet'}.* {key.doc}"
     if key.protects and not key.honoured and key.harmless:
         meaning += f" Accepted too: {', '.join(f'`{one}`' for one in key.harmless)}."
-    if key.dynamic:
+    if key.dynamic and key.honoured:
         meaning += " *Dynamic.*"
     over = ", ".join(f"`{field}`" for field in dict.fromkeys((key.namespace, key.topic)) if field)
     return f"| `{key.name}` | {key.kind.name} | {_shown(key.default)} | {meaning} | {over} |\n"

@@ -114,7 +114,8 @@ class Settings:
     # The dynamic layer
 
     def dynamic_keys(self) -> list[str]:
-        return [key.name for key in KEYS.values() if key.dynamic]
+        """The keys that the broker applies while it runs."""
+        return [key.name for key in KEYS.values() if key.dynamic and key.honoured]
 
     def dynamic_values(self) -> dict[str, str]:
         """The dynamic values as written; secrets are hidden."""
@@ -122,12 +123,14 @@ class Settings:
 
     def check_dynamic(self, key: str, text: str) -> None:
         """Refused: the key is not dynamic (with Pulsar's text). Misuse: the value has the wrong form. NotBuilt: it
-        requires a protection."""
+        requires a protection, or nothing applies the key: not even its default is stored."""
         if key not in KEYS or not KEYS[key].dynamic:
             raise Refused("Can't update non-dynamic configuration", http_status=412)
         KEYS[key].read(text)
         if unmet := KEYS[key].unmet(text):
             raise NotBuilt(f"{key} requires {unmet}, which this version of Magnetar does not support")
+        if not KEYS[key].honoured and not KEYS[key].protects:
+            raise NotBuilt(f"{key}: this version of Magnetar does not apply this setting")
 
     def replace_dynamic(self, values: Mapping[str, str]) -> None:
         """Applies the values that are stored for the whole cluster. Values that this version cannot read are skipped

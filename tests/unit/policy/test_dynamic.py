@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import Misuse, Refused
+from magnetar.base.errors import Misuse, NotBuilt, Refused
 from magnetar.policy.dynamic import PATH, Dynamic
 from magnetar.policy.settings import Settings
 from magnetar.runtime.system_runtime import RealRuntime
@@ -44,6 +44,8 @@ async def test_what_cannot_be_set_is_refused_and_not_stored() -> None:
         await dynamic.unset("nosuchkey")
     with pytest.raises(Misuse):
         await dynamic.set("maxTopicsPerNamespace", "many")
+    with pytest.raises(NotBuilt, match="scalableTopicAutoScaleEnabled"):
+        await dynamic.set("scalableTopicAutoScaleEnabled", "false")
     assert await store.get(PATH) is None
     await dynamic.close()
 

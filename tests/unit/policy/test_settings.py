@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from magnetar.base.errors import Misuse, NotFound, Refused
+from magnetar.base.errors import Misuse, NotBuilt, NotFound, Refused
 from magnetar.observe.log import ROOT
+from magnetar.policy.config_key import Key
 from magnetar.policy.policies import AutoTopicCreation, Policies, Retention
 from magnetar.policy.settings import Settings
 from magnetar.policy.table import KEYS
@@ -104,6 +105,41 @@ def test_a_dynamic_value_is_heard_of_once_and_a_wrong_one_is_refused() -> None:
         settings.check_dynamic("nosuchkey", "x")
     with pytest.raises(Misuse, match="must be an integer"):
         settings.check_dynamic("maxTopicsPerNamespace", "many")
+
+
+NOT_APPLIED = [key for key in KEYS.values() if key.dynamic and not key.honoured]
+
+
+def _fits(key: Key, text: str) -> bool:
+    """Whether the value is of the right form; the default of a protective key requires no protection."""
+    try:
+        return key.read(text) != key.default or not key.protects
+    except Misuse:
+        return False
+
+
+@pytest.mark.parametrize("key", NOT_APPLIED, ids=lambda key: key.name)
+def test_dynamic_value_that_nothing_applies_is_not_built(key: Key) -> None:
+    settings = Settings()
+    texts = [text for text in ("7", "true", "false", "delete_when_subscriptions_caught_up") if _fits(key, text)]
+    assert texts
+    for text in texts:
+        with pytest.raises(NotBuilt, match=key.name):
+            settings.check_dynamic(key.name, text)
+    assert key.name not in settings.dynamic_keys()
+
+
+def test_dynamic_keys_are_those_that_the_broker_applies() -> None:
+    keys = Settings().dynamic_keys()
+    assert {"maxTopicsPerNamespace", "allowAutoTopicCreation"} <= set(keys)
+    assert all(KEYS[key].honoured for key in keys)
+
+
+def test_stored_override_that_nothing_applies_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings()
+    settings.replace_dynamic({"dispatcherMaxReadBatchSize": "7"})
+    assert settings.number("dispatcherMaxReadBatchSize") == 100
+    assert "setting_ignored key=dispatcherMaxReadBatchSize" in caplog.text
 
 
 def test_a_stored_override_that_cannot_be_read_is_left_out() -> None:

@@ -58,11 +58,15 @@ async def test_a_dynamic_setting_of_the_wrong_form_is_refused_and_changes_nothin
         one = "/admin/v2/brokers/configuration"
         assert (await world.ask("POST", f"{one}/maxTenants/lots")).status == 412
         assert (await world.ask("POST", f"{one}/clusterName/x")).status == 412
+        assert (await world.ask("POST", f"{one}/scalableTopicAutoScaleEnabled/true")).status == 501
+        assert (await world.ask("POST", f"{one}/dispatcherMaxReadBatchSize/7")).status == 501
         assert await world.get(f"{one}/values") == {}
         await world.do("POST", f"{one}/maxTenants/2")
         assert await world.get(f"{one}/values") == {"maxTenants": "2"}
         assert (await world.get(f"{one}/runtime"))["maxTenants"] == "2"
-        assert "maxTenants" in await world.get(one)
+        keys = await world.get(one)
+        assert "maxTenants" in keys
+        assert "dispatcherMaxReadBatchSize" not in keys
         answer = await world.ask("PUT", "/admin/v2/tenants/third", {"allowedClusters": ["standalone"]})
         assert answer.status == 412
 
