@@ -70,7 +70,9 @@ def _auto_topic_creation(value: AutoTopicCreation) -> None:
 
 
 def _delayed_delivery(value: DelayedDelivery) -> None:
-    """The tick is ignored: messages are delivered at their exact time."""
+    """The precision of delayed delivery is fixed, so another tick than the default is refused."""
+    if value.tickTime != DelayedDelivery().tickTime:
+        raise NotBuilt("tickTime: another precision of delayed delivery is not supported by this version")
     if value.maxDeliveryDelayInMillis > 0:
         raise NotBuilt("maxDeliveryDelayInMillis: a limit for the delivery delay is not supported by this version")
 

@@ -79,6 +79,38 @@ PROOFS = {
     "bundles": ("cluster/test_bundles.py", "test_a_topic_is_in_the_bundle_that_the_vectors_say"),
     "numberOfTopicBuckets": ("admin/resources/test_namespaces.py", "test_the_number_of_buckets_is_fixed_at_creation"),
 }
+# The same for the fields inside a policy; a number is a value that is refused.
+INSIDE: dict[str, dict[str, tuple[str, str] | int]] = {
+    "retention_policies": {
+        "retentionTimeInMinutes": ("ledger/test_retention.py", "test_either_limit_lets_a_consumed_ledger_go"),
+        "retentionSizeInMB": ("ledger/test_retention.py", "test_either_limit_lets_a_consumed_ledger_go"),
+    },
+    "delayed_delivery_policies": {
+        "active": ("topic/dispatch/test_delay_queue.py", "test_switched_off_nothing_is_held_back"),
+        "tickTime": 50,
+        "maxDeliveryDelayInMillis": 5,
+    },
+    "autoTopicCreationOverride": {
+        "allowAutoTopicCreation": (
+            "admin/resources/test_lookup.py",
+            "test_a_topic_that_nothing_could_make_is_not_found",
+        ),
+        "topicType": (
+            "admin/resources/test_topics.py",
+            "test_asking_for_partitions_makes_a_topic_only_where_a_client_would",
+        ),
+        "defaultNumPartitions": (
+            "admin/resources/test_topics.py",
+            "test_asking_for_partitions_makes_a_topic_only_where_a_client_would",
+        ),
+    },
+    "autoSubscriptionCreationOverride": {
+        "allowAutoSubscriptionCreation": (
+            "topic/subscriptions/test_subscriptions.py",
+            "test_admission_and_settings_are_asked_before_a_cursor_is_made",
+        ),
+    },
+}
 INFORMATION = {"properties", "deleted", "kept"}  # nothing to obey: kept and shown
 OPEN = {
     "auth_policies"
@@ -216,11 +248,24 @@ async def test_new_namespace_may_grant_what_everybody_may() -> None:
         assert "warning" not in (await world.ask("PUT", f"{NEW}er", {})).headers
 
 
-async def test_delay_of_messages_cannot_be_bounded() -> None:
+def test_every_field_inside_a_policy_is_obeyed_or_refused() -> None:
+    assert {policy.field for policy in TABLE if hasattr(policy.kind, "__struct_fields__")} == INSIDE.keys()
+    for field, parts in INSIDE.items():
+        (policy,) = [one for one in TABLE if one.field == field]
+        assert parts.keys() == set(policy.kind.__struct_fields__)
+        for path, test in (proof for proof in parts.values() if isinstance(proof, tuple)):
+            assert f"def {test}(" in (UNIT / path).read_text()
+
+
+async def test_field_of_a_policy_that_nothing_obeys_is_refused() -> None:
     async with a_world() as world:
-        path = "/admin/v2/namespaces/public/default/delayedDelivery"
-        assert (await world.ask("POST", path, {"active": True, "maxDeliveryDelayInMillis": 5})).status == 501
-        await world.do("POST", path, {"active": True, "tickTime": 2000})
+        (policy,) = [one for one in TABLE if one.name == "delayedDelivery"]
+        path = f"/admin/v2/namespaces/public/default/{policy.name}"
+        for part, value in [(part, value) for part, value in INSIDE[policy.field].items() if isinstance(value, int)]:
+            body = {"active": True, part: value}
+            refused = [await world.ask("POST", path, body), await world.ask("PUT", NEW, {policy.field: body})]
+            assert [(one.status, part in one.reason) for one in refused] == [(501, True)] * 2
+        await world.do("POST", path, {"active": True, "tickTime": 1000})
 
 
 def test_every_route_of_a_namespace_policy_is_obeyed_or_refused() -> None:
