@@ -134,6 +134,9 @@ def test_dry_run_of_deletions_counts_messages_and_topics(shell: Run, magnetar: R
     for command in (("subscription", "delete"), ("subscription", "clear")):
         assert "not consumed" in (out := magnetar(*command, full, "billing", "--dry-run").out)
         assert " 3\n" in out
+    moved = " ".join(magnetar("sub", "seek", full, "billing", "--to", "10m", "--dry-run").out.split())
+    assert "to 10m, on every segment which is 2" in moved
+    assert "not consumed now 3 consumers 0" in moved
     rebucket = magnetar("topic", "rebucket", full, "0", "4", "--dry-run").out
     assert "entry buckets now 1" in " ".join(rebucket.split())
     assert magnetar("topic", "rebucket", full, "9", "4", "--dry-run").code != 0

@@ -227,7 +227,8 @@ def seek(
             return
         found, _ = _one(session, topic, name)  # reports a missing subscription in a dry run too
         where = place(to, session.now_ms)
-        session.describe(moved_subscription(str(topic_name(topic)), name, to, where, found))
+        lag, consumers = lag_of(found).messages, len(found.consumers)
+        session.describe(moved_subscription(str(topic_name(topic)), name, to, where, lag=lag, consumers=consumers))
         for one in _targets(session, topic, where):
             _seek(session, one, name, where)
 

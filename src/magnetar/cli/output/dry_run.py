@@ -8,10 +8,9 @@ from magnetar.base.ids import SegmentId
 from magnetar.cli.output.formats import KeyValues, Part, TableData
 from magnetar.cli.output.stats import lag_of
 from magnetar.cli.output.values import Cell, Lag, Moment, Size
-from magnetar.cli.positions import Place
 from magnetar.cli.scalable.tree import ScaleStep, hashes
 from magnetar.client.documents.scalable import ScalableTopicStats
-from magnetar.client.documents.stats import SubscriptionStats, TopicStats
+from magnetar.client.documents.stats import TopicStats
 from magnetar.layout.layout import Layout
 
 TITLE = "Would change:"
@@ -113,17 +112,17 @@ def rebucketed(topic: str, segment: int, now: int, then: int) -> KeyValues:
     return KeyValues(facts, title=TITLE)
 
 
-def moved_subscription(topic: str, name: str, to: str, where: Place | None, one: SubscriptionStats | None) -> KeyValues:
-    """`where` is the resolved position of `to`, if `to` is a time. `one` has the statistics for a plain topic."""
+def moved_subscription(topic: str, name: str, to: str, where: object, *, lag: int | None, consumers: int) -> KeyValues:
+    """`where` is a number of milliseconds if `to` is a time. `lag` is in messages; None: an owner does not answer."""
     facts: dict[str, Cell] = {
         "moves": name,
         "topic": topic,
-        "to": f"{to}, on every segment" if one is None and "/" not in to else to,
+        "to": to,
         "which is": Moment(where) if isinstance(where, int) else None,
-        "not consumed now": None if one is None else Lag(lag_of(one).messages),
-        "consumers": None if one is None else len(one.consumers),
+        "not consumed now": None if lag is None else Lag(lag),
+        "consumers": consumers,
     }
-    return KeyValues(facts, title=TITLE, optional=frozenset(("which is", "not consumed now", "consumers")))
+    return KeyValues(facts, title=TITLE, optional=frozenset(("which is", "not consumed now")))
 
 
 def _ids(ids: Sequence[int]) -> str:

@@ -10,33 +10,35 @@ from magnetar.base.names import topic_name
 from magnetar.cli.output.dry_run import moved_subscription, skipped
 from magnetar.cli.positions import place
 from magnetar.cli.session import Session
+from magnetar.client.documents.scalable import ScalableSubscriptionStats
 from magnetar.client.documents.topics import MessageId
 
 _IN_A_SEGMENT = re.compile(r"(\d+)/(\d+):(\d+)")
 
 
 def seek(session: Session, topic: str, name: str, to: str) -> None:
-    full = _known(session, topic, name)
+    full, stats = _known(session, topic, name)
     where = _where(session, to)
-    session.describe(moved_subscription(full, name, to, where if isinstance(where, int) else None, None))
+    place = to if isinstance(where, dict) else f"{to}, on every segment"
+    session.describe(moved_subscription(full, name, place, where, lag=stats.lag, consumers=stats.consumerCount))
     session.do(f"move {name} of {full}", lambda: session.admin.scalable.seek(full, name, where))
 
 
 def clear(session: Session, topic: str, name: str) -> None:
-    full = _known(session, topic, name)
-    lag = session.admin.scalable.subscriptions(full)[name].lag
-    session.describe(skipped(full, name, "all messages, on every segment", lag))
+    full, stats = _known(session, topic, name)
+    session.describe(skipped(full, name, "all messages, on every segment", stats.lag))
     session.confirm(name, f"makes {name} of {full} skip all messages it has not consumed, on all segments")
     session.do(f"clear {name}", lambda: session.admin.scalable.skip_all(full, name))
 
 
-def _known(session: Session, topic: str, name: str) -> str:
-    """Reports a missing subscription, in a dry run too."""
+def _known(session: Session, topic: str, name: str) -> tuple[str, ScalableSubscriptionStats]:
+    """The full name of the topic, and the subscription. Reports a missing subscription, in a dry run too."""
     full = str(topic_name(topic))
     session.about(topic=full, subscription=name)
-    if name not in session.admin.scalable.subscriptions(full):
+    stats = session.admin.scalable.subscriptions(full).get(name)
+    if stats is None:
         raise SubscriptionNotFound(f"Subscription {name} not found for topic {full}")
-    return full
+    return full, stats
 
 
 def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | dict[int, tuple[int, int]]:
