@@ -23,6 +23,8 @@ from magnetar.broker.node import Node
 from magnetar.broker.peers.handlers import PeerRouter
 from magnetar.broker.peers.rpc import PeerClient
 from magnetar.cluster import peers
+from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.ownership import Broker
 
 READ_BYTES = 64 * 1024
 
@@ -39,6 +41,10 @@ class SimulatedPeers:
     async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
         assert self._carrier is not None
         return await self._carrier.carry(name, request)
+
+    async def carry_to(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
+        assert self._carrier is not None
+        return await self._carrier.carry_to(broker, request)
 
 
 # Asking

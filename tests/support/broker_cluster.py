@@ -17,6 +17,8 @@ from magnetar.base.names import NamespaceName, TopicName, topic_name
 from magnetar.broker.node import Node
 from magnetar.broker.peers.handlers import PeerRouter
 from magnetar.broker.peers.rpc import PeerClient
+from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import Answer, Request
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.metadata import paths
@@ -104,9 +106,15 @@ class Networked:
         self._carrier: PeerRouter | None = None
 
     async def carry(self, name: TopicName, request: Request) -> Answer:
+        return await self._router().carry(name, request)
+
+    async def carry_to(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
+        return await self._router().carry_to(broker, request)
+
+    def _router(self) -> PeerRouter:
         if self._carrier is None:
             self._carrier = PeerRouter(self.node, PeerClient(self.node, lambda connections_max: self._network))
-        return await self._carrier.carry(name, request)
+        return self._carrier
 
 
 @dataclass

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from magnetar.base.errors import Misuse, NotFound
+from magnetar.base.errors import LimitExceeded, Misuse, NotFound
 from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name, topic_name
 from magnetar.base.secret import NO_SECRET, Secret
 
@@ -50,6 +50,7 @@ class Request:
     principal: str | None = None
     pairs: Sequence[tuple[str, str]] = ()  # the whole query, names repeated as they came
     authorization: Secret = NO_SECRET  # the header, which `headers` does not hold
+    is_forwarded: bool = False  # by another broker: this broker answers for itself and forwards nothing
 
     def read(self, kind: type[T] | Any) -> T | None:
         """The body as this type; None if it is missing or null."""
@@ -171,8 +172,21 @@ def redirected(http: str, request: Request, **query: str) -> Response:
     return Response(307, b"", {"location": f"{http}{request.path}{'?' if parameters else ''}{parameters}"})
 
 
-async def whole(response: Response) -> bytes:
-    """The complete body, for callers that do not stream."""
-    if isinstance(response.body, bytes):
-        return response.body
-    return b"".join([piece async for piece in response.body])
+async def whole(response: Response, bytes_max: int | None = None) -> bytes:
+    """The complete body, for callers that do not stream. LimitExceeded: it is larger than `bytes_max`."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in _pieces(response.body):
+        size += len(piece)
+        if bytes_max is not None and size > bytes_max:
+            raise LimitExceeded(f"the answer must not exceed {bytes_max} bytes", http_status=413)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _pieces(body: Body) -> AsyncIterator[bytes]:
+    if isinstance(body, bytes):
+        yield body
+        return
+    async for piece in body:
+        yield piece

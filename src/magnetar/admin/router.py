@@ -37,8 +37,8 @@ from magnetar.admin.resources import (
 from magnetar.admin.resources.scalable import holds, migration, reshape, seek, segments, sinks
 from magnetar.admin.resources.scalable import topics as scalable_topics
 from magnetar.admin.route import OPEN, PEER, Route
-from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt
-from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX
+from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt, NotFound, NotReady
+from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX, PEER_BODY_BYTES_MAX
 from magnetar.base.secret import Secret
 from magnetar.broker.peers.authentication import check_peer, is_peer
 from magnetar.broker.peers.rpc import PATH
@@ -118,7 +118,6 @@ def table() -> Router:
         namespaces,
         openapi,
         partitions,
-        peers,
         policies,
         reshape,
         scalable_topics,
@@ -135,7 +134,7 @@ def table() -> Router:
         topics,
         unsupported,
     )
-    return Router(route for room in rooms for route in room.ROUTES)
+    return Router([*(route for room in rooms for route in room.ROUTES), *peers.routes(_dispatch)])
 
 
 async def handle(node: Node, request: Request) -> Response:
@@ -192,11 +191,19 @@ async def _call(node: Node, route: Route, request: Request) -> Response:
         return await route.handler(node, request)
     except Moved as error:
         if error.facts.get("resource") != _moved_of(request):
-            # One of several things the request is about: no other broker could do all of it either.
-            raise NotBuilt(
-                f"{error.what}; repeat the request for each part, because several brokers serve them"
-            ) from error
+            raise NotReady(f"a part of the request has another owner now: {error.what}; try again") from error
+        node.served.counts.redirects += 1
         return redirected(error.facts["http"], request)
+
+
+async def _dispatch(node: Node, request: Request) -> Response:
+    """A request that another broker forwards; that broker has authenticated the client. Moved: see `Moved`."""
+    for routes, parts in table().match(request.path):
+        route = routes.get(request.method)
+        if route is not None and route.action != PEER:
+            node.allow(request.principal, route.action, _resource(parts))
+            return await route.handler(node, replace(request, parts=parts))
+    raise NotFound(f"path not found: {request.path}")
 
 
 async def _head(response: Response) -> Response:
@@ -209,7 +216,7 @@ def body_bytes_max(node: Node, method: str, path: str, authorization: Secret) ->
     more, and only for a caller that is authenticated as a broker."""
     if path != PATH or method != "POST":
         return HTTP_BODY_BYTES_MAX
-    return peers.ROUTES[0].body_bytes_max if is_peer(node, authorization) else HTTP_BODY_BYTES_MAX
+    return PEER_BODY_BYTES_MAX if is_peer(node, authorization) else HTTP_BODY_BYTES_MAX
 
 
 def _sealed(request: Request) -> Request:

@@ -402,6 +402,7 @@ CALLS_AT_ONCE_MAX = 32  # to segment owners, of one operation: a topic may have 
 ATTENDANCE_WAIT_S = 5.0  # for one owner when an operator waits for the subscriptions of a topic
 PEER_BODY_BYTES_MAX = 32 * 1024 * 1024  # of a call to another broker: what twenty merged parents know of producers
 CLUSTER_SECRET_CHARS_MIN = 16  # of the secret that brokers share: 64 bits cannot be guessed over REST
+PEER_ANSWER_BYTES_MAX = 32 * 1024 * 1024  # of a REST answer for another broker: with base64 it fits its 64 MiB
 PEER_CALL_S = 45.0  # one call to another broker: longer than the longest question waits for its answer
 PEER_CONNECTIONS_MAX = 20  # of one broker to another, for calls that are answered without a wait; more calls wait
 PEER_WAITS_MAX = 1_000  # calls of one broker that wait at another for an event, each on a connection of its own

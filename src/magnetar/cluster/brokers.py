@@ -1,8 +1,8 @@
-"""The live brokers: those whose registration is in the store. The list is read on demand and kept until an event says
-that it may have changed.
+"""The live brokers: those whose registration is in the store, and the one that they elected as their leader.
 
-A dead broker stays in the list until its session ends, and a new one may be missing until its event arrives. A caller
-that decides by this list must be correct in both cases.
+The list is read on demand and kept until an event says that it may have changed. A dead broker stays in the list until
+its session ends, and a new one may be missing until its event arrives. A caller that decides by this list must be
+correct in both cases. The leader has no task yet: it is for tools that ask for it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from magnetar.cluster.ownership import Broker
+from magnetar.cluster.ownership import Broker, Urls
 from magnetar.cluster.registration import member_of
 from magnetar.metadata import paths
+from magnetar.metadata.election import Election
 from magnetar.metadata.store import Event, MetadataStore, Session
 from magnetar.observe.log import get
+from magnetar.runtime.runtime import Runtime
 
 log = get("cluster")
 
@@ -55,3 +57,38 @@ class Brokers:
     def _forget(self) -> None:
         self._heard += 1
         self._kept = None
+
+
+class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """/loadbalance/leader. `process` distinguishes a broker from its earlier process at the same address."""
+
+    serviceUrl: str
+    brokerId: str = ""
+    process: str = ""  # Magnetar's: Pulsar ignores it
+
+
+class BrokerLeader:
+    """One candidate: this broker, from `start` to `close`. The election is repeated after a new session."""
+
+    def __init__(self, store: MetadataStore, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._election: Election | None = None
+
+    def start(self, me: Broker, process: str) -> None:
+        record = LeaderRecord(serviceUrl=me.urls.http or me.urls.https, brokerId=me.id, process=process)
+        self._election = Election(self._store, self._runtime, paths.LEADER, msgspec.json.encode(record))
+        self._election.start()
+
+    async def leader(self) -> Broker | None:
+        """None: this broker is not a candidate. TimedOut: the election has no result yet."""
+        if self._election is None:
+            return None
+        record = msgspec.json.decode(await self._election.leader(), type=LeaderRecord)
+        return Broker(record.brokerId or record.serviceUrl.partition("://")[2], Urls(http=record.serviceUrl))
+
+    async def close(self) -> None:
+        """Steps down if this broker leads."""
+        election, self._election = self._election, None
+        if election is not None:
+            await election.close()

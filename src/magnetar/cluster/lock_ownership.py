@@ -24,7 +24,7 @@ from magnetar.base.limits import (
     OWNERSHIP_WAIT_S,
 )
 from magnetar.base.names import NamespaceName
-from magnetar.cluster.brokers import Brokers
+from magnetar.cluster.brokers import BrokerLeader, Brokers
 from magnetar.cluster.ownership import Broker, Candidate
 from magnetar.cluster.registration import member_value, new_process, owner_of, owner_value, process_of
 from magnetar.cluster.rendezvous import choose
@@ -70,6 +70,7 @@ class LockOwnership:
         self.keeper = keeper
         self.bundles_acquired = 0
         self.bundles_lost = 0
+        self.bundles_taken_over = 0
         self.validated_s = 0.0  # the time of the last validation of all bundles in a new session
         self._store = store
         self._runtime = runtime
@@ -85,6 +86,8 @@ class LockOwnership:
         self._locks = Locks(store, runtime, "ownership locks", waits=True)
         self._locks.on_validated = self._validated
         self._live = Brokers(store)
+        self._leader = BrokerLeader(store, runtime)
+        self._elsewhere: set[str] = set()  # bundles that another broker owned when this broker last looked
         self._owners: Cache[Broker] = Cache(store, paths.OWNERSHIP, decode=owner_of, encode=owner_value)
         self._stop = store.on_session(self._heard_session)
 
@@ -104,6 +107,7 @@ class LockOwnership:
                 f"{me.id} cannot be registered: the metadata store does not respond for {wait_s:g} s"
             ) from None
         self._joined = True
+        self._leader.start(me, self._process.token)
 
     async def owner(
         self, namespace: NamespaceName, bundle: Bundle, *, authoritative: bool = False
@@ -145,8 +149,16 @@ class LockOwnership:
     async def brokers(self) -> list[Broker]:
         return list((await self._live.live()).values())
 
+    async def leader(self) -> Broker:
+        self._check_steady(paths.LEADER)
+        leader = await self._bounded(paths.LEADER, self._leader.leader())
+        if leader is None:
+            raise NotReady(f"the broker is starting or stopping: {_AGAIN}")
+        return leader
+
     async def leave(self) -> None:
         self._joined = False
+        await _quietly(self._leader.close())
         registration, self._registration = self._registration, None
         if registration is not None:
             await _quietly(self._locks.release(registration))
@@ -154,6 +166,7 @@ class LockOwnership:
     async def close(self) -> None:
         self._joined = False
         self._stop()
+        await _quietly(self._leader.close())
         await self.keeper.close()
         await self._owner.close()
         await _quietly(self._locks.close())
@@ -167,6 +180,7 @@ class LockOwnership:
         path = paths.ownership(namespace, str(bundle))
         owner = await self._owners.get(path)
         if owner is not None and owner.id != self.me.id:
+            self._elsewhere.add(path)
             return owner
         # A record that names us and is not held: an answer was lost, or it is left from an earlier life. It is ours.
         if owner is None and not authoritative:
@@ -209,6 +223,9 @@ class LockOwnership:
                     continue
                 self._held[path] = HeldBundle(namespace, bundle, lock)
                 self.bundles_acquired += 1
+                if path in self._elsewhere:
+                    self._elsewhere.discard(path)
+                    self.bundles_taken_over += 1
                 log.info("bundle_acquired", bundle=path)
                 self._runtime.mark("ownership.acquired", bundle=path, broker=self.me.id)
                 return self.me

@@ -86,6 +86,10 @@ class Ownership(Protocol):
         """The live brokers, this one included, ordered by id."""
         ...
 
+    async def leader(self) -> Broker:
+        """The broker that all brokers have elected. NotReady: it is unknown now."""
+        ...
+
     async def leave(self) -> None:
         """Stops acquiring bundles and being a candidate. Held bundles are kept."""
         ...
@@ -126,6 +130,9 @@ class SoleOwnership:
 
     async def brokers(self) -> list[Broker]:
         return [self.me]
+
+    async def leader(self) -> Broker:
+        return self.me
 
     async def leave(self) -> None:
         """Does nothing: a single broker has no registration."""

@@ -14,6 +14,8 @@ import msgspec
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
+from magnetar.cluster.broker_calls import AdminAnswer, AdminCall, BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
+from magnetar.cluster.ownership import Broker
 from magnetar.layout.lag import Lag
 from magnetar.layout.readable_range import ReadableRange
 from magnetar.topic.measure import RangeRequest
@@ -391,6 +393,10 @@ class PeerTransport(Protocol):
         """Delivers a request to the owner of the topic (the leader of a scalable topic), and returns its answer."""
         ...
 
+    async def carry_to(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
+        """Delivers a request to this broker, which is not the caller's own."""
+        ...
+
 
 class Peers:
     """Resolves the receiver of each call again, because ownership may have moved since the last call."""
@@ -414,6 +420,13 @@ class Peers:
 
     async def leave(self, name: TopicName, request: Leave) -> None:
         _kind(Left, await self._carrier.carry(name, request))
+
+    async def admin(self, broker: Broker, call: AdminCall) -> AdminAnswer:
+        return _kind(AdminAnswer, await self._carrier.carry_to(broker, call))
+
+    async def loaded(self, broker: Broker, namespace: str) -> tuple[str, ...]:
+        """The names of the loaded non-persistent topics of a namespace."""
+        return _kind(LoadedNames, await self._carrier.carry_to(broker, ListLoaded(namespace=namespace))).names
 
 
 class TopicOwner:
@@ -441,6 +454,6 @@ class TopicOwner:
         return await self._carrier.carry(self._name, request)
 
 
-def _kind(kind: type[A], answer: Answer) -> A:
+def _kind(kind: type[A], answer: Answer | BrokerAnswer) -> A:
     assert isinstance(answer, kind)
     return answer

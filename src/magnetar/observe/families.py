@@ -109,6 +109,9 @@ _ALL = [
         ("magnetar_bundles_acquired_total", COUNTER, "Bundles that the broker acquired."),
         ("magnetar_bundles_lost_total", COUNTER, "Bundles that another broker took."),
         ("magnetar_bundles_validation_seconds", GAUGE, "Duration of the last validation of all bundles."),
+        ("magnetar_bundles_taken_over_total", COUNTER, "Bundles that the broker acquired after another broker."),
+        ("magnetar_redirects_total", COUNTER, "Lookups and REST requests redirected to another broker."),
+        ("magnetar_peer_calls_total", COUNTER, "Calls to other brokers, by outcome."),
     ),
     *_rows(
         "Namespaces",

@@ -10,9 +10,8 @@ import pytest
 
 from magnetar.admin.request import Request, Response, whole
 from magnetar.admin.router import handle
-from magnetar.base.names import topic_name
 from magnetar.cluster.rendezvous import choose
-from tests.support.broker_cluster import NAME, Cluster, Member, Network
+from tests.support.broker_cluster import Cluster, Member, Network
 from tests.support.virtual_clock import settle
 
 TOPIC = "/admin/v2/persistent/public/default/orders"
@@ -78,16 +77,6 @@ async def test_what_changes_a_scalable_topic_is_sent_to_the_broker_that_leads_it
     assert (await ask(other, "PUT", f"{path}/subscriptions/s")).status == 204
 
 
-async def test_what_several_brokers_would_have_to_do_together_says_so(cluster: Cluster) -> None:
-    first = cluster.members[0]
-    assert (await ask(first, "PUT", f"{TOPIC}/partitions", 16)).status == 204
-    owners = {(await cluster.follow(first, NAME.partition(index))).id for index in range(16)}
-    assert len(owners) == 2
-    answer = await ask(first, "PUT", f"{TOPIC}/unload")
-    assert answer.status == 501
-    assert b"repeat the request for each part" in await whole(answer)
-
-
 async def test_a_bundle_is_unloaded_by_its_owner_and_its_lock_is_free(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = owner.client()
@@ -102,20 +91,6 @@ async def test_a_bundle_is_unloaded_by_its_owner_and_its_lock_is_free(cluster: C
     assert owner.node.ownership.held() == []
     assert (await ask(other, "PUT", f"{NAMESPACE}/{bundle}/unload")).status == 204  # nobody has it: nothing to do
     assert await other.node.ownership.known(*await owner.place()) is None
-
-
-async def test_a_namespace_is_unloaded_here_and_the_rest_is_named(cluster: Cluster) -> None:
-    names = [topic_name(f"persistent://public/default/t-{number}") for number in range(16)]
-    for name in names:
-        await cluster.follow(cluster.members[0], name)
-    one, two = cluster.members
-    assert one.node.ownership.held()
-    assert two.node.ownership.held()
-    answer = await ask(one, "PUT", f"{NAMESPACE}/unload")
-    assert answer.status == 501
-    assert two.id.encode() in await whole(answer)
-    assert one.node.ownership.held() == []
-    assert (await ask(two, "PUT", f"{NAMESPACE}/unload")).status == 204
 
 
 async def test_every_broker_knows_all_and_shows_what_it_owns(cluster: Cluster) -> None:

@@ -84,10 +84,36 @@ async def nothing() -> None:
 
 def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
     async def body(one: Party, two: Party) -> None:
+        await settle()  # the election of a leader writes too
         puts = one.store.puts
         asked = [one.locked.owner(*PLACE, authoritative=True) for _ in range(5)]
         assert await asyncio.gather(*asked) == [one.me] * 5
         assert one.store.puts - puts == 1
+
+    run(body)
+
+
+def test_both_brokers_name_the_first_as_leader_until_it_leaves() -> None:
+    async def body(one: Party, two: Party) -> None:
+        assert [(await party.locked.leader()).id for party in (one, two)] == [one.me.id] * 2
+        await one.locked.leave()
+        await settle()
+        leader = await two.locked.leader()
+        assert (leader.id, leader.urls.http) == (two.me.id, two.me.urls.http)
+        with pytest.raises(NotReady, match="starting or stopping"):
+            await one.locked.leader()
+
+    run(body)
+
+
+def test_bundle_that_another_broker_owned_counts_as_taken_over() -> None:
+    async def body(one: Party, two: Party) -> None:
+        await one.take()
+        assert await two.locked.owner(*PLACE) == one.me
+        await one.locked.release(*PLACE, nothing)
+        await two.take()
+        assert [party.locked.bundles_acquired for party in (one, two)] == [1, 1]
+        assert [party.locked.bundles_taken_over for party in (one, two)] == [0, 1]
 
     run(body)
 

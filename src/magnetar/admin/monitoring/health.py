@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.admin import fan_out
 from magnetar.admin.request import JSON, Request, Response, text
 from magnetar.admin.route import OPEN, get
 from magnetar.base.errors import NotFound, NotReady
@@ -16,15 +17,21 @@ from magnetar.metadata import paths
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
+    from magnetar.cluster.ownership import Broker
 
 
 def broker_id(node: Node) -> str:
     return f"{node.addresses.host}:{node.addresses.http_port}"
 
 
-def check_broker(node: Node, broker: str) -> None:
-    if broker != broker_id(node):
-        raise NotFound(f"Broker id '{broker}' not found in available brokers.")
+async def other_broker(node: Node, broker: str) -> Broker | None:
+    """The other live broker with this id; None: it is this broker. NotFound: no live broker has it."""
+    if broker == broker_id(node):
+        return None
+    for live in await node.ownership.brokers():
+        if live.id == broker and live.id != node.ownership.me.id:
+            return live
+    raise NotFound(f"Broker id '{broker}' not found in available brokers.")
 
 
 async def live(node: Node, request: Request) -> Response:
@@ -45,7 +52,10 @@ async def broker_ready(node: Node, request: Request) -> Response:
 
 async def broker_health(node: Node, request: Request) -> Response:
     if "brokerId" in request.query:
-        check_broker(node, request.query["brokerId"])
+        other = await other_broker(node, request.query["brokerId"])
+        if other is not None:
+            await fan_out.of_broker(node, request, other)
+            return text("ok", kind=JSON)
     _check_ready(node)
     await node.metadata.exists(paths.POLICIES)
     return text("ok", kind=JSON)

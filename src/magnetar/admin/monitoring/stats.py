@@ -7,11 +7,12 @@ ledgers.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
+from magnetar.admin import fan_out
 from magnetar.admin.monitoring.health import broker_id
 from magnetar.admin.monitoring.rates import AnySubscription, observe, outgoing, subscriptions
 from magnetar.admin.request import Request, Response, shown
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
     from magnetar.broker.topics.topics import AnyTopic
 
+T = TypeVar("T")
+
 ACCESS_MODES = {
     Mode.SHARED: "Shared",
     Mode.EXCLUSIVE: "Exclusive",
@@ -53,14 +56,15 @@ ACCESS_MODES = {
 
 
 async def read(node: Node, request: Request) -> Response:
-    topic = await open_topic(node, request.topic)
-    return shown(
-        await topic_stats(
-            node,
-            topic,
-            publishers=not request.flag("excludePublishers"),
-            consumers=not request.flag("excludeConsumers"),
-        )
+    return shown(await _read(node, request, request.topic))
+
+
+async def _read(node: Node, request: Request, name: TopicName) -> TopicStats:
+    return await topic_stats(
+        node,
+        await open_topic(node, name),
+        publishers=not request.flag("excludePublishers"),
+        consumers=not request.flag("excludeConsumers"),
     )
 
 
@@ -71,32 +75,32 @@ async def read_internal(node: Node, request: Request) -> Response:
 async def read_partitioned(node: Node, request: Request) -> Response:
     name = request.topic
     document, parts = await _partitioned(node, name)
-    each: dict[str, TopicStats] = {}
-    for part in parts:
-        try:
-            each[str(part)] = await topic_stats(
-                node,
-                await open_topic(node, part),
-                publishers=not request.flag("excludePublishers"),
-                consumers=not request.flag("excludeConsumers"),
-            )
-        except TopicNotFound:
-            continue  # not made yet
+
+    async def stats_of(part: TopicName) -> TopicStats:
+        return await _read(node, request, part)
+
+    # a partition that is not found is not created yet
+    each = await fan_out.of_owners(node, request, parts, stats_of, TopicStats, tail="stats", skips=TopicNotFound)
     total = merged(list(each.values()))
     total.metadata = document
-    total.partitions = each if request.flag("perPartition", True) else {}
+    total.partitions = _by_name(each) if request.flag("perPartition", True) else {}
     return shown(total)
 
 
 async def read_partitioned_internal(node: Node, request: Request) -> Response:
     document, parts = await _partitioned(node, request.topic)
-    each: dict[str, InternalStats] = {}
-    for part in parts:
-        try:
-            each[str(part)] = internal_stats(await open_topic(node, part))
-        except TopicNotFound:
-            continue
-    return shown(PartitionedInternalStats(metadata=document, partitions=each))
+
+    async def internal_stats_of(part: TopicName) -> InternalStats:
+        return internal_stats(await open_topic(node, part))
+
+    each = await fan_out.of_owners(
+        node, request, parts, internal_stats_of, InternalStats, tail="internalStats", skips=TopicNotFound
+    )
+    return shown(PartitionedInternalStats(metadata=document, partitions=_by_name(each)))
+
+
+def _by_name(each: dict[TopicName, T]) -> dict[str, T]:
+    return {str(part): value for part, value in each.items()}
 
 
 async def _partitioned(node: Node, name: TopicName) -> tuple[dict[str, Any], list[TopicName]]:

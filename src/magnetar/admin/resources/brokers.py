@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar import __version__
-from magnetar.admin.monitoring.health import broker_id, check_broker
+from magnetar.admin import fan_out
+from magnetar.admin.monitoring.health import other_broker
 from magnetar.admin.request import EMPTY, JSON, Request, Response, shown, text
 from magnetar.admin.route import delete, get, post
 from magnetar.base.errors import Misuse
@@ -26,12 +27,15 @@ async def names(node: Node, request: Request) -> Response:
 
 
 async def leader(node: Node, request: Request) -> Response:
-    return shown(LeaderBroker(node.addresses.http_url, broker_id(node)))
+    elected = await node.ownership.leader()
+    return shown(LeaderBroker(elected.urls.http or elected.urls.https, elected.id))
 
 
 async def owned(node: Node, request: Request) -> Response:
     """The bundles that the broker owns; for a single broker, the bundles that have a loaded topic."""
-    check_broker(node, request.parts["broker"])
+    other = await other_broker(node, request.parts["broker"])
+    if other is not None:
+        return Response(200, await fan_out.of_broker(node, request, other), {"content-type": JSON})
     namespaces: dict[str, OwnedNamespace] = {
         f"{namespace}/{bundle}": OwnedNamespace() for namespace, bundle in node.ownership.held()
     }

@@ -6,11 +6,12 @@ namespace. `after` and `limit` are extensions of Magnetar: a page starts behind 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from magnetar.admin import fan_out
 from magnetar.admin.request import DONE, JSON, Request, Response, shown
 from magnetar.admin.resources.policies import check_obeyed, check_policies, grants_nothing
 from magnetar.admin.route import delete, get, put
@@ -19,6 +20,7 @@ from magnetar.base.bundles import Bundle, bundle_from_text
 from magnetar.base.errors import Conflict, Misuse, NotFound
 from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName, topic_name
+from magnetar.broker.topics.non_persistent_list import non_persistent_names
 from magnetar.cluster.bundles import document_of
 from magnetar.observe import log as logs
 from magnetar.policy.policies import Bundles, Policies
@@ -73,9 +75,11 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
         await node.sinks.forget_all(namespace)
         async for text in node.catalogue.topics(namespace, stages=True):
             await _remove_topic(node, topic_name(text))
-        for topic in list(node.topics.loaded.values()):
-            if topic.name.namespace == namespace:
-                await _remove_topic(node, topic.name)
+        for loaded in list(node.topics.loaded.values()):
+            if loaded.name.namespace == namespace and loaded.name.domain is not Domain.NON_PERSISTENT:
+                await _remove_topic(node, loaded.name)
+        for text in await non_persistent_names(node, namespace):
+            await _remove_topic(node, topic_name(text))
     elif await node.scalable.names(str(namespace)):
         raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
     await node.namespaces.delete(namespace, force=force)
@@ -97,22 +101,25 @@ async def topics(node: Node, request: Request) -> Response:
     mode = MODES.get(request.query.get("mode", "PERSISTENT"))
     if mode is None:
         raise NotFound(f"mode must be one of {', '.join(MODES)}")
-    return listed(node, namespace, mode, request)
+    return await listed(node, namespace, mode, request)
 
 
-def listed(node: Node, namespace: NamespaceName, domains: tuple[Domain, ...], request: Request) -> Response:
+async def listed(node: Node, namespace: NamespaceName, domains: tuple[Domain, ...], request: Request) -> Response:
     """The names as a JSON list, streamed while they are read."""
     after = request.query.get("after")
     if after is not None:
         name = topic_name(after)
         if name.namespace != namespace:
             raise Misuse("`after` must be the last topic of the previous page, in the same namespace", after=after)
-    limit = request.number("limit", TOPICS_PAGE_MAX if after is not None else -1)
-    if limit < 0:
+    limit: int | None = request.number("limit", TOPICS_PAGE_MAX if after is not None else -1)
+    if limit is not None and limit < 0:
         if "limit" in request.query:
             raise Misuse("limit must be 0 or more")
-        return Response(200, _json(topic_names(node, namespace, domains)), {"content-type": JSON})
-    return Response(200, _json(topic_names(node, namespace, domains, after=after, limit=limit)), {"content-type": JSON})
+        limit = None
+    # Read before the response begins, because another broker may not answer.
+    loaded = await non_persistent_names(node, namespace) if Domain.NON_PERSISTENT in domains else []
+    names = topic_names(node, namespace, domains, after=after, limit=limit, loaded=loaded)
+    return Response(200, _json(names), {"content-type": JSON})
 
 
 async def topic_names(
@@ -122,8 +129,9 @@ async def topic_names(
     *,
     after: str | None = None,
     limit: int | None = None,
+    loaded: Sequence[str] = (),
 ) -> AsyncIterator[str]:
-    """Persistent topics bucket by bucket, then the loaded non-persistent topics by name."""
+    """Persistent topics bucket by bucket, then the `loaded` non-persistent topics, sorted by name."""
     left = limit
     last = None if after is None else topic_name(after)
     if Domain.PERSISTENT in domains and (last is None or last.domain is Domain.PERSISTENT):
@@ -132,12 +140,7 @@ async def topic_names(
             left = None if left is None else left - 1
         last = None
     if Domain.NON_PERSISTENT in domains:
-        loose = sorted(
-            str(topic.name)
-            for topic in node.topics.loaded.values()
-            if topic.name.domain is Domain.NON_PERSISTENT and topic.name.namespace == namespace
-        )
-        for listed in loose if last is None else [name for name in loose if name > str(last)]:
+        for listed in loaded if last is None else [name for name in loaded if name > str(last)]:
             if left == 0:
                 return
             yield listed
@@ -171,6 +174,8 @@ async def unload(node: Node, request: Request) -> Response:
     if not await node.namespaces.exists(namespace):
         raise NotFound("Namespace not found")
     await node.served.unload_namespace(namespace)
+    if not request.is_forwarded:
+        await fan_out.of_brokers(node, request, await node.served.others(namespace))
     return DONE
 
 

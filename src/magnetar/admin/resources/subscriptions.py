@@ -1,5 +1,5 @@
 """Subscriptions: list, create, delete, seek, clear. The subscriptions of a partitioned topic are those of all its
-partitions.
+partitions, which several brokers may own (`admin/fan_out.py`).
 
 A seek goes through the subscription, which disconnects its consumers; they reconnect. Clearing acknowledges on behalf
 of the consumers. On a migrated topic both apply to the scalable topic, or are refused (`migrated_subscriptions`). Both
@@ -8,9 +8,11 @@ are durable when the response is sent. Reading never creates a subscription.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from magnetar.admin import fan_out
 from magnetar.admin.request import DONE, BadBody, Request, Response, shown
 from magnetar.admin.resolve import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
 from magnetar.admin.resources import migrated_subscriptions
@@ -34,12 +36,16 @@ _NO_EXPIRY = "messages of a scalable topic cannot be expired for a subscription"
 
 
 async def names(node: Node, request: Request) -> Response:
-    names: dict[str, None] = {}
-    for topic in await partitions(node, request.topic) or [request.topic]:
+    async def names_of(topic: TopicName) -> list[str]:
         loaded = await open_topic(node, topic)
-        for existing in loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values():
-            names[existing.name] = None
-    return shown(sorted(names))
+        each = loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values()
+        return [existing.name for existing in each]
+
+    parts = await partitions(node, request.topic)
+    if parts is None:
+        return shown(sorted(await names_of(request.topic)))
+    lists = await fan_out.of_owners(node, request, parts, names_of, list[str])
+    return shown(sorted({name for names in lists.values() for name in names}))
 
 
 async def create(node: Node, request: Request) -> Response:
@@ -49,14 +55,17 @@ async def create(node: Node, request: Request) -> Response:
     start, properties = _start(request)
     if not name.is_persistent:
         raise Refused("Create subscription on non-persistent topic can only be done through client", http_status=400)
-    parts = await partitions(node, name)
-    created = 0
-    for each in parts or [name]:
+
+    async def create_one(each: TopicName) -> None:
         topic = await _topic_made(node, each)
-        if topic.subscriptions.get(subscription) is None:
-            await topic.subscriptions.create(subscription, _mark(topic, start), properties)
-            created += 1
-    if not created:
+        if topic.subscriptions.get(subscription) is not None:
+            raise AlreadyExists("Subscription already exists for topic")
+        await topic.subscriptions.create(subscription, _mark(topic, start), properties)
+
+    parts = await partitions(node, name)
+    if parts is None:
+        await create_one(name)
+    elif not await fan_out.of_owners(node, request, parts, create_one, None, skips=AlreadyExists):
         raise AlreadyExists("Subscription already exists for topic")
     return DONE
 
@@ -77,15 +86,13 @@ async def remove(node: Node, request: Request) -> Response:
         _check_own(subscription(topic, subscription_name))
         await topic.subscriptions.delete(subscription_name, force=request.flag("force"))
         return DONE
-    gone = 0
-    for each in parts:
+
+    async def remove_one(each: TopicName) -> None:
         topic = await _loaded(node, each)
-        existing = topic.subscriptions.get(subscription_name)
-        if existing is not None:
-            _check_own(existing)
-            await topic.subscriptions.delete(subscription_name, force=request.flag("force"))
-            gone += 1
-    if not gone:
+        _check_own(subscription(topic, subscription_name))
+        await topic.subscriptions.delete(subscription_name, force=request.flag("force"))
+
+    if not await fan_out.of_owners(node, request, parts, remove_one, None, skips=SubscriptionNotFound):
         raise SubscriptionNotFound("Subscription not found")
     return DONE
 
@@ -97,8 +104,11 @@ async def reset_to_time(node: Node, request: Request) -> Response:
     stamp = request.number("timestamp")
     if await migrated_subscriptions.sought(node, request, lambda _: at_time(max(0, stamp))):
         return DONE
-    for topic, target in await _targets(node, request):
+
+    async def seek(topic: Topic, target: Subscription) -> None:
         await target.seek(await topic.managed.find(stamp))
+
+    await _on_each(node, request, seek)
     return DONE
 
 
@@ -135,27 +145,40 @@ async def skip(node: Node, request: Request) -> Response:
 async def skip_all(node: Node, request: Request) -> Response:
     if await migrated_subscriptions.sought(node, request, lambda _: Target(Where.LATEST)):
         return DONE
-    for topic, target in await _targets(node, request):
+
+    async def clear(topic: Topic, target: Subscription) -> None:
         await target.clear_to(topic.managed.last)
+
+    await _on_each(node, request, clear)
     return DONE
 
 
 async def expire_by_age(node: Node, request: Request) -> Response:
     seconds = request.number("seconds")
     await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
-    for topic, target in await _targets(node, request):
+
+    async def expire(topic: Topic, target: Subscription) -> None:
         await _expire(topic, target, seconds)
+
+    await _on_each(node, request, expire)
     return DONE
 
 
 async def expire_all_by_age(node: Node, request: Request) -> Response:
     seconds = request.number("seconds")
     await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
-    for name in await partitions(node, request.topic) or [request.topic]:
+
+    async def expire_all(name: TopicName) -> None:
         topic = await _loaded(node, name)
         for target in topic.subscriptions:
             if target.durable:
                 await _expire(topic, target, seconds)
+
+    parts = await partitions(node, request.topic)
+    if parts is None:
+        await expire_all(request.topic)
+    else:
+        await fan_out.of_owners(node, request, parts, expire_all, None)
     return DONE
 
 
@@ -193,8 +216,8 @@ def nth_unacked(target: Subscription, number: int) -> Position:
 
 async def read_properties(node: Node, request: Request) -> Response:
     properties: dict[str, str] = {}
-    for _, target in await _targets(node, request):
-        properties.update(given(target.cursor.properties))
+    for own in await _properties(node, request):
+        properties.update(own)
     return shown(properties)
 
 
@@ -204,21 +227,53 @@ async def write_properties(node: Node, request: Request) -> Response:
     await migrated_subscriptions.refuse(
         node, request, "their properties are those of their first consumer", moves=False
     )
-    for _, target in await _targets(node, request):
+
+    async def write(topic: Topic, target: Subscription) -> None:
         await target.cursor.set_properties({**given(properties), **ours(target.cursor.properties)})
+
+    await _on_each(node, request, write)
     return DONE
 
 
 # What a path and a body mean
 
 
-async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscription]]:
-    """The subscription on the topic, or on every partition."""
-    name = request.topic
-    if not name.is_persistent:
+async def _on_each(node: Node, request: Request, action: Callable[[Topic, Subscription], Awaitable[None]]) -> None:
+    """Applies the action to the subscription on the topic, or on every partition. 404 without any effect: the
+    subscription is missing on one of them."""
+
+    async def act(name: TopicName) -> None:
+        topic = await _loaded(node, name)
+        await action(topic, subscription(topic, request.parts["subscription"]))
+
+    _check_stored(request)
+    parts = await partitions(node, request.topic)
+    if parts is None:
+        await act(request.topic)
+        return
+    await _properties(node, request)
+    await fan_out.of_owners(node, request, parts, act, None)
+
+
+async def _properties(node: Node, request: Request) -> list[dict[str, str]]:
+    """The properties of the subscription on the topic, or on every partition."""
+
+    async def properties_of(name: TopicName) -> dict[str, str]:
+        topic = await _loaded(node, name)
+        return given(subscription(topic, request.parts["subscription"]).cursor.properties)
+
+    _check_stored(request)
+    parts = await partitions(node, request.topic)
+    if parts is None:
+        return [await properties_of(request.topic)]
+    tail = f"subscription/{quote(request.parts['subscription'], safe='')}/properties"
+    each = await fan_out.of_owners(node, request, parts, properties_of, dict[str, str], method="GET", tail=tail)
+    return list(each.values())
+
+
+def _check_stored(request: Request) -> None:
+    if not request.topic.is_persistent:
         raise Refused("seek and expiry are not supported on non-persistent topics", http_status=405)
-    topics = [await _loaded(node, each) for each in await partitions(node, name) or [name]]
-    return [(topic, subscription(topic, request.parts["subscription"])) for topic in topics]
 
 
 async def _loaded(node: Node, name: TopicName) -> Topic:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from magnetar.admin import fan_out
 from magnetar.admin.request import DONE, EMPTY, Request, Response, shown
 from magnetar.admin.resolve import check_namespace, not_partitioned, open_topic, partitions, stored
 from magnetar.admin.resources.namespaces import listed
@@ -30,7 +31,7 @@ async def names(node: Node, request: Request) -> Response:
     namespace = request.namespace
     policies = await node.namespaces.get(namespace)
     if "bundle" not in request.query:
-        return listed(node, namespace, (request.domain,), request)
+        return await listed(node, namespace, (request.domain,), request)
     bundle = bundle_from_text(request.query["bundle"])
     topics = await node.topics.names(namespace, (str(request.domain),))
     return shown([name for name in topics if await node.bundles.find(topic_name(name), policies) == bundle])
@@ -81,9 +82,18 @@ async def remove(node: Node, request: Request) -> Response:
 
 async def unload(node: Node, request: Request) -> Response:
     name = request.topic
-    for each in await _each(node, name):
+
+    async def unload_one(each: TopicName) -> None:
         await node.served.claim(each)
         await node.topics.unload(each)
+
+    parts = await partitions(node, name)
+    if parts is not None:
+        await fan_out.of_owners(node, request, parts, unload_one, None)
+    elif await node.catalogue.exists(name):
+        await unload_one(name)
+    else:
+        raise TopicNotFound(f"Topic {name} not found")
     return DONE
 
 
@@ -102,11 +112,13 @@ async def terminate_partitions(node: Node, request: Request) -> Response:
     if parts is None:
         words = "Termination of a non-partitioned topic is not allowed using partitioned-terminate"
         raise Refused(f"{words}, please use terminate commands", http_status=405)
-    ends: dict[str, MessageId] = {}
-    for index, part in enumerate(parts):
+
+    async def terminate_one(part: TopicName) -> MessageId:
         await open_topic(node, part)
-        ends[str(index)] = await _terminate(node, part)
-    return shown(ends)
+        return await _terminate(node, part)
+
+    ends = await fan_out.of_owners(node, request, parts, terminate_one, MessageId, tail="terminate")
+    return shown({str(index): ends[part] for index, part in enumerate(parts)})
 
 
 async def _terminate(node: Node, name: TopicName) -> MessageId:
@@ -175,16 +187,6 @@ async def remove_property(node: Node, request: Request) -> Response:
 
 def _own(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in properties.items() if not key.startswith(RESERVED)}
-
-
-async def _each(node: Node, name: TopicName) -> list[TopicName]:
-    """The topic itself, or its partitions; 404 if neither exists."""
-    parts = await partitions(node, name)
-    if parts is not None:
-        return parts
-    if not await node.catalogue.exists(name):
-        raise TopicNotFound(f"Topic {name} not found")
-    return [name]
 
 
 def _routes(domain: str) -> list[Route]:

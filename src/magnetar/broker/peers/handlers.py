@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import AlreadyExists, Conflict, Fenced, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import Term
-from magnetar.base.names import TopicName
+from magnetar.base.names import TopicName, namespace_name
 from magnetar.broker.batch_read.holds import Holds, HoldsNode
 from magnetar.broker.batch_read.plans import ReadPlanner, ReadPlanNode
 from magnetar.broker.peers.destination import DestinationNode, destination
 from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.peers.rpc import PeerClient, PeerClientNode
 from magnetar.broker.peers.waits import PeerWaits
+from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
+from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import (
     Answer,
     ApplyAcks,
@@ -87,6 +89,12 @@ class PeerHandlers:
                     return await self._flush(name, request)
                 case _:
                     return await self._node.segments.handle(name, request)
+
+    async def handle_broker(self, request: BrokerRequest) -> BrokerAnswer:
+        """Handles a call about this broker. A REST request is the task of the REST server."""
+        if isinstance(request, ListLoaded):
+            return LoadedNames(tuple(self._node.topics.non_persistent(namespace_name(request.namespace))))
+        raise Refused("this broker answers REST requests of other brokers over REST only")
 
     async def _create(self, name: TopicName, request: Create) -> Created:
         if name.is_stage and not await self._node.sinks.listed(name):
@@ -165,6 +173,9 @@ class PeerRouter:
             if broker.id != node.ownership.me.id:
                 return await self._remote.ask(broker, name, request)
         return await node.handlers.handle(name, request)
+
+    async def carry_to(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
+        return await self._remote.ask_broker(broker, request)
 
 
 def term_of(topic: Topic) -> int:

@@ -10,7 +10,7 @@ of their own: any number of them delays no other call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady,
 from magnetar.base.limits import PEER_CALL_S, PEER_CONNECTIONS_MAX, PEER_WAITS_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.peers.authentication import PeerAuthNode, check_term, secret_of
+from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import (
     Answer,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from magnetar.broker.peers.handlers import PeerHandlers
+    from magnetar.broker.topics.ownership import BundleOwnership
     from magnetar.client.admin.aio.transport import RestTransport
     from magnetar.policy.settings import Settings
     from magnetar.runtime.runtime import Owner, Runtime
@@ -48,13 +50,14 @@ class PeerClientNode(Protocol):
     runtime: Runtime
     settings: Settings
     owner: Owner
+    served: BundleOwnership
 
 
 class PeerRequest(msgspec.Struct, frozen=True):
-    """The content of a call: a request, and the topic whose owner handles it."""
+    """The content of a call: a request, and the topic whose owner handles it; "" for a request to the broker itself."""
 
     topic: str
-    request: Request
+    request: Request | BrokerRequest
 
 
 class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,16 +78,26 @@ class AnsweringNode(PeerAuthNode, Protocol):
 
 async def answered(node: AnsweringNode, call: PeerRequest) -> PeerReply:
     """The receiving end: this broker's handlers. A bundle without an owner is acquired first if it belongs here."""
+    request = call.request
+    if isinstance(request, BrokerRequest):
+        return await replied(node.handlers.handle_broker(request))
+    return await replied(_of_topic(node, call.topic, request))
+
+
+async def _of_topic(node: AnsweringNode, topic: str, request: Request) -> Answer:
+    name = topic_name(topic)
+    await check_term(node, name, request)
+    if name.domain is not Domain.TOPIC:  # it has no owner: its leader is asked
+        await node.served.claim(name)
+    if isinstance(request, WAITING):
+        return await node.handlers.waits.answer(lambda: node.handlers.handle(name, request))
+    return await node.handlers.handle(name, request)
+
+
+async def replied(work: Awaitable[Answer | BrokerAnswer]) -> PeerReply:
+    """The reply with an answer, or with the error instead of it."""
     try:
-        name = topic_name(call.topic)
-        await check_term(node, name, call.request)
-        if name.domain is not Domain.TOPIC:  # it has no owner: its leader is asked
-            await node.served.claim(name)
-        if isinstance(call.request, WAITING):
-            answer = await node.handlers.waits.answer(lambda: node.handlers.handle(name, call.request))
-        else:
-            answer = await node.handlers.handle(name, call.request)
-        return PeerReply(msgspec.Raw(msgspec.json.encode(answer)))
+        return PeerReply(msgspec.Raw(msgspec.json.encode(await work)))
     except Moved as error:
         return _refused(NotReady(error.what))
     except MagnetarError as error:
@@ -104,19 +117,28 @@ class PeerClient:
 
     async def ask(self, broker: Broker, name: TopicName, request: Request) -> Answer:
         """NotReady: nothing happened. Unknown: anything may have."""
-        url = broker.urls.http or broker.urls.https
-        if not url:
-            raise NotReady(f"broker {broker.id} has no web address: the request about {name} cannot be sent")
-        try:
-            reply = await self._exchange(url, isinstance(request, WAITING)).ask(
-                "POST", PATH, PeerReply, PeerRequest(str(name), request)
-            )
-        except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
-            raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
-        if reply.error:
-            raise _error(reply)
-        answer: Answer = msgspec.json.decode(reply.answer, type=Answer)
+        answer: Answer = msgspec.json.decode(await self._reply(broker, PeerRequest(str(name), request)), type=Answer)
         return answer
+
+    async def ask_broker(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
+        """As `ask`, of a request to the broker itself."""
+        answer: BrokerAnswer = msgspec.json.decode(
+            await self._reply(broker, PeerRequest("", request)), type=BrokerAnswer
+        )
+        return answer
+
+    async def _reply(self, broker: Broker, call: PeerRequest) -> msgspec.Raw:
+        with self._node.served.counts.calling():
+            url = broker.urls.http or broker.urls.https
+            if not url:
+                raise NotReady(f"broker {broker.id} has no web address: the request cannot be sent", topic=call.topic)
+            try:
+                reply = await self._exchange(url, isinstance(call.request, WAITING)).ask("POST", PATH, PeerReply, call)
+            except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
+                raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
+            if reply.error:
+                raise _error(reply)
+            return reply.answer
 
     def _exchange(self, url: str, waits: bool) -> RestTransport:
         exchange = self._exchanges.get((url, waits))

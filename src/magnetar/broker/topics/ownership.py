@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.bundles import Bundle
-from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, SessionLost, TopicNotFound
+from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotReady, SessionLost, TopicNotFound
 from magnetar.base.limits import READ_RETRY_S
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.broker.metrics.cluster import CLUSTER_COUNTERS, cluster_samples
+from magnetar.broker.metrics.cluster import CLUSTER_COUNTERS, ClusterCounts, cluster_samples
 from magnetar.broker.peers.authentication import check_secret
 from magnetar.cluster.lock_ownership import LockOwnership
 from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
@@ -65,6 +65,7 @@ class BundleOwnership:
             check_secret(node.settings)
         self.cluster = cluster
         self._node = node
+        self.counts = ClusterCounts()
         nobody = Broker("", Urls())
         self.ownership: Ownership = self._locked(nobody) if cluster else SoleOwnership(nobody)
         self._stops: list[Callable[[], None]] = []
@@ -79,7 +80,7 @@ class BundleOwnership:
             attempts_max=settings.number("metadataStoreSessionReconnectAttempts"),
             ended=node.end,
         )
-        node.registry.provide(lambda: cluster_samples(ownership), **CLUSTER_COUNTERS)
+        node.registry.provide(lambda: cluster_samples(ownership, self.counts), **CLUSTER_COUNTERS)
         ownership = LockOwnership(node.metadata, node.runtime, me, lost=self._lost, keeper=keeper)
         return ownership
 
@@ -99,7 +100,9 @@ class BundleOwnership:
 
     async def lookup(self, name: TopicName, listener: str, *, authoritative: bool) -> Connect | Redirect | Failed:
         place = await self.place(name)
-        return lookup(name, listener, owner=await self.ownership.owner(*place, authoritative=authoritative))
+        answer = lookup(name, listener, owner=await self.ownership.owner(*place, authoritative=authoritative))
+        self.counts.redirects += isinstance(answer, Redirect)
+        return answer
 
     async def place(self, name: TopicName, policies: Policies | None = None) -> Place:
         if policies is None:
@@ -172,33 +175,27 @@ class BundleOwnership:
                 await self._node.topics.unload(topic)
 
     async def unload_namespace(self, namespace: NamespaceName) -> None:
-        """Unloads the bundles of this broker. NotBuilt: other brokers have the rest; the error names them."""
+        """Unloads the bundles of this broker."""
         for place in self.ownership.held():
             if place[0] == namespace:
                 await self.unload(place)
         for topic in self._of(namespace):
             await self._node.topics.unload(topic)
-        others = await self.others(namespace)
-        if others:
-            words = ", ".join(f"{bundle} at {broker}" for bundle, broker in others.items())
-            raise NotBuilt(
-                f"unloaded on this broker only; repeat the request for the bundles of other brokers: {words}"
-            )
 
     def _of(self, namespace: NamespaceName) -> list[TopicName]:
         return [topic.name for topic in self._node.topics.loaded.values() if topic.name.namespace == namespace]
 
-    async def others(self, namespace: NamespaceName) -> dict[str, str]:
-        """The bundles of a namespace that other brokers own, with their owners."""
+    async def others(self, namespace: NamespaceName) -> list[Broker]:
+        """The other brokers that own bundles of a namespace, ordered by id."""
         if not self.cluster:
-            return {}
+            return []
         policies = await self._node.namespaces.get(namespace)
-        others: dict[str, str] = {}
+        others: dict[str, Broker] = {}
         for bundle in (await self._node.bundles.get(namespace, policies)).all:
             owner = await self.ownership.known(namespace, bundle)
             if owner is not None and owner.id != self.ownership.me.id:
-                others[str(bundle)] = owner.id
-        return others
+                others[owner.id] = owner
+        return [others[broker_id] for broker_id in sorted(others)]
 
     async def follow(self, namespace: NamespaceName) -> None:
         """Called when the policies changed: unloads the bundles of a namespace that does not exist any more."""

@@ -19,6 +19,7 @@ from magnetar.broker.metrics.topic_samples import TopicSample, sample
 from magnetar.broker.metrics.unloaded_topics import Unloaded
 from magnetar.broker.migration.plain_topics import is_guarded
 from magnetar.broker.segments.cursors import REGULAR
+from magnetar.broker.topics.non_persistent_list import non_persistent_names
 from magnetar.broker.topics.settings import topic_settings
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.topics import Charge, free
@@ -304,18 +305,22 @@ class Topics:
         return await self._node.catalogue.partitions(name, create=create, charge=charge)
 
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
-        """Every topic of a namespace, partitions by their own names. Non-persistent topics are listed while they are
-        loaded on this broker, because they have no record and only their broker knows them."""
+        """Every topic of a namespace, partitions by their own names. Non-persistent topics are listed while a broker
+        has them loaded, because they have no record."""
         names: list[str] = []
         if "persistent" in domains:
             names += [topic async for topic in self._node.catalogue.topics(namespace)]
         if "non-persistent" in domains:
-            names += sorted(
-                str(topic.name)
-                for topic in self.loaded.values()
-                if isinstance(topic, NonPersistentTopic) and topic.name.namespace == namespace
-            )
+            names += await non_persistent_names(self._node, namespace)
         return names
+
+    def non_persistent(self, namespace: NamespaceName) -> list[str]:
+        """The non-persistent topics of a namespace that this broker has loaded, sorted."""
+        return sorted(
+            str(topic.name)
+            for topic in self.loaded.values()
+            if isinstance(topic, NonPersistentTopic) and topic.name.namespace == namespace
+        )
 
     def watch(
         self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None

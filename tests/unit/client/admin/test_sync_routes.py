@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from magnetar.admin import openapi, unsupported
-from magnetar.admin.resources import peers, policies, schemas
-from magnetar.admin.route import Route
+from magnetar.admin.resources import policies, schemas
+from magnetar.admin.route import PEER, Route
 from magnetar.admin.router import table
 from magnetar.client.admin import policy
 from magnetar.client.admin.sync.admin import Admin
@@ -148,8 +148,9 @@ def route_of(request: httpx2.Request) -> Route | None:
 def built() -> list[Route]:
     absent = {id(route) for route in unsupported.ROUTES}
     # Refused, or for other brokers alone.
-    others: set[Callable[..., Any]] = {policies._not_built, schemas.compatibility, peers.take}
-    return [route for route in table().routes if id(route) not in absent and route.handler not in others]
+    others: set[Callable[..., Any]] = {policies._not_built, schemas.compatibility}
+    routes = [route for route in table().routes if route.action != PEER]
+    return [route for route in routes if id(route) not in absent and route.handler not in others]
 
 
 # Published, and for nobody who has an admin client.
