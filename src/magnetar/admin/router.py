@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
 from magnetar.admin import openapi, unsupported
-from magnetar.admin.monitoring import health, metrics, start_page, stats
+from magnetar.admin.monitoring import broker_stats, health, metrics, start_page, stats
 from magnetar.admin.request import AUTHORIZATION, Request, Response, redirected, refused, whole
 from magnetar.admin.request_origin import check_source
 from magnetar.admin.resources import (
@@ -107,6 +107,7 @@ class _Part:
 @cache
 def table() -> Router:
     rooms = (
+        broker_stats,
         brokers,
         clusters,
         health,

@@ -28,7 +28,7 @@ FEATURES = {
     "resource groups": ["/admin/v2/resourcegroups"],
     "resource quotas": ["/admin/v2/resource-quotas"],
     "bookies": ["/admin/v2/bookies"],
-    "broker statistics (use /metrics)": ["/admin/v2/broker-stats"],
+    "other broker statistics (use /metrics)": ["/admin/v2/broker-stats"],
     "REST produce and consume": ["/topics"],
 }
 _DEPTH = 8

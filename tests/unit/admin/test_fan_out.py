@@ -395,6 +395,17 @@ async def test_each_broker_shows_the_bundles_and_health_of_each_other(cluster: C
         assert (await said(member, "GET", "/admin/v2/brokers/standalone/none:1/ownedNamespaces"))[0] == 404
 
 
+async def test_each_broker_has_the_statistics_of_its_own_topics(cluster: Cluster) -> None:
+    parts = await partitioned(cluster)
+    for member in cluster.members:
+        mine = sorted(str(part) for part, owner in parts.owners.items() if owner is member)
+        _, document = await said(member, "GET", "/admin/v2/broker-stats/topics")
+        bundles = document["public/default"].values()
+        assert sorted(name for domains in bundles for name in domains["persistent"]) == mine
+        _, report = await said(member, "GET", "/admin/v2/broker-stats/load-report")
+        assert (report["brokerId"], report["numTopics"]) == (member.id, len(mine))
+
+
 async def leaders(members: list[Member]) -> set[str]:
     found = [await said(member, "GET", "/admin/v2/brokers/leaderBroker") for member in members]
     assert [status for status, _ in found] == [200] * len(members)

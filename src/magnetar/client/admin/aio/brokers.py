@@ -6,10 +6,12 @@ from typing import Any
 
 from magnetar.client.admin import paths
 from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.documents.broker_stats import LoadReport
 from magnetar.client.documents.brokers import ConnectionInfo, InternalConfiguration, LeaderBroker, OwnedNamespace
 
 Names = list[str]
 Connections = list[ConnectionInfo]
+TopicsByBundle = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 _ROOT = f"{paths.ROOT}/brokers"
 
@@ -38,6 +40,14 @@ class Brokers:
     async def connections(self) -> Connections:
         """The clients of the broker that answers, the oldest connection first. Magnetar only."""
         return await self._exchange.read(f"{_ROOT}/connections", Connections)
+
+    async def topic_stats(self) -> TopicsByBundle:
+        """Statistics of the loaded topics of the broker that answers: by namespace, bundle, domain and topic."""
+        return await self._exchange.read(f"{paths.ROOT}/broker-stats/topics", TopicsByBundle)
+
+    async def load_report(self) -> LoadReport:
+        """The load of the broker that answers, of each of its bundles."""
+        return await self._exchange.read(f"{paths.ROOT}/broker-stats/load-report", LoadReport)
 
     async def version(self) -> str:
         return await self._exchange.text(f"{_ROOT}/version")
