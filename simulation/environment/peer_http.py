@@ -1,14 +1,16 @@
 """HTTP between the brokers of a world, over its network: it carries calls from one broker to another.
 
 The product's own peer client (`broker/peers/rpc.py`) and its routes run unchanged. This module replaces only the two
-layers at the sockets, httpx's transport and uvicorn, with h11 in between. Each request has a connection of its own. The
-network may delay it, hold it in a cut, or reset it before or after it took effect; an answer that is late is a timeout.
-A handler that has begun goes on when its caller has disconnected.
+layers at the sockets, httpx's transport and uvicorn, with h11 in between. Each request has a connection of its own, and
+one address has at most as many as in the product: the requests of more are refused. The network may delay a request,
+hold it in a cut, or reset it before or after it took effect; an answer that is late is a timeout. A handler that has
+begun goes on when its caller has disconnected.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -16,8 +18,9 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import httpx2
 
-from magnetar.admin.request import Request, whole
+from magnetar.admin.request import Request, refused, whole
 from magnetar.admin.router import handle
+from magnetar.base.limits import HTTP_ADDRESS_CONNECTIONS_MAX
 from magnetar.base.names import TopicName
 from magnetar.broker.node import Node
 from magnetar.broker.peers.handlers import PeerRouter
@@ -169,9 +172,12 @@ class ClientConnection(asyncio.Protocol):
 class ServerConnection(asyncio.Protocol):
     """One connection of the other side: a request, handled by a node's own routes, and its answer."""
 
-    def __init__(self, node: Node, spawn: Callable[[Any], None]) -> None:
+    def __init__(self, node: Node, spawn: Callable[[Any], None], connections: Counter[str]) -> None:
         self._node = node
         self._spawn = spawn
+        self._connections = connections  # by address
+        self._address = ""
+        self._is_refused = False
         self._http = h11.Connection(h11.SERVER)
         self._transport: Any = None
         self._head: h11.Request | None = None
@@ -179,6 +185,12 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
+        self._address = transport.get_extra_info("peername")[0]
+        self._connections[self._address] += 1
+        self._is_refused = self._connections[self._address] > HTTP_ADDRESS_CONNECTIONS_MAX
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connections[self._address] -= 1
 
     def data_received(self, data: bytes) -> None:
         self._http.receive_data(data)
@@ -200,7 +212,10 @@ class ServerConnection(asyncio.Protocol):
         pairs = parse_qsl(target.query, keep_blank_values=True)
         headers = {name.decode(): value.decode() for name, value in head.headers}
         asked = Request(head.method.decode(), target.path, dict(pairs), headers, b"".join(self._body), pairs=pairs)
-        response = await handle(self._node, asked)
+        if self._is_refused:
+            response = refused(503, "too many connections of one address: try again later")
+        else:
+            response = await handle(self._node, asked)
         body = await whole(response)
         shown = [*response.headers.items(), ("content-length", str(len(body))), ("connection", "close")]
         for event in (
@@ -219,14 +234,18 @@ class HttpServer:
         self._node = node
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._connections: Counter[str] = Counter()
 
     async def start(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ServerConnection(self._node, self._spawn), host, port)
+        self._server = await loop.create_server(self._accept, host, port)
 
     def close(self) -> None:
         assert self._server is not None
         self._server.close()
+
+    def _accept(self) -> ServerConnection:
+        return ServerConnection(self._node, self._spawn, self._connections)
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)

@@ -18,6 +18,7 @@ from magnetar.broker.batch_read.plans import ReadPlanner, ReadPlanNode
 from magnetar.broker.peers.destination import DestinationNode, destination
 from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.peers.rpc import PeerClient, PeerClientNode
+from magnetar.broker.peers.wait_server import WaitServer
 from magnetar.broker.peers.waits import PeerWaits
 from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
 from magnetar.cluster.ownership import Broker
@@ -66,6 +67,7 @@ class PeerHandlers:
         self.plans = ReadPlanner(node)
         self.holds = Holds(node, self.plans)
         self.waits = PeerWaits()
+        self.wait_server = WaitServer(node.runtime, node.owner)
         self._locks = KeyedLock()
 
     async def handle(self, name: TopicName, request: Request) -> Answer:

@@ -3,33 +3,29 @@
 A call is one request to `/admin/v2/peers` of the owner, authenticated with the secret of the cluster. The reply
 contains the answer of its handlers, errors included. A missing reply is an error that states the possible outcome:
 nothing happened if no broker listens; anything may have happened if the connection broke. Nothing is retried here,
-because only the caller knows the effect of a retry. Calls that wait at the other broker for an event have connections
-of their own: any number of them delays no other call.
+because only the caller knows the effect of a retry. Requests that wait at the other broker for an event share one call
+(`wait_client.py`), on connections of its own: any number of them delays no other call.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from magnetar.base import errors
 from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
-from magnetar.base.limits import PEER_CALL_S, PEER_CONNECTIONS_MAX, PEER_WAITS_MAX
+from magnetar.base.limits import PEER_CALL_S, PEER_CONNECTIONS_MAX, PEER_WAIT_CALLS_MAX, PEER_WAIT_LOST_S
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.peers.authentication import PeerAuthNode, check_term, secret_of
+from magnetar.broker.peers.wait_client import WaitClient
 from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import (
-    Answer,
-    AwaitAssignment,
-    AwaitDrained,
-    AwaitReceived,
-    AwaitReleased,
-    Request,
-)
+from magnetar.cluster.peer_waits import WAITING, AwaitAny, Happened, Wait, WaitRequest
+from magnetar.cluster.peers import Answer, AwaitAssignment, Awaited, NoChange, Request
 
 if TYPE_CHECKING:
     import httpx2
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
     from magnetar.runtime.runtime import Owner, Runtime
 
 PATH = "/admin/v2/peers"
-WAITING = (AwaitAssignment, AwaitDrained, AwaitReceived, AwaitReleased)
 
 
 class PeerClientNode(Protocol):
@@ -54,10 +49,11 @@ class PeerClientNode(Protocol):
 
 
 class PeerRequest(msgspec.Struct, frozen=True):
-    """The content of a call: a request, and the topic whose owner handles it; "" for a request to the broker itself."""
+    """The content of a call: a request, and the topic whose owner handles it; "" for a request to the broker itself and
+    for the waits of a broker, which name their own topics."""
 
     topic: str
-    request: Request | BrokerRequest
+    request: Request | BrokerRequest | AwaitAny
 
 
 class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,6 +77,8 @@ async def answered(node: AnsweringNode, call: PeerRequest) -> PeerReply:
     request = call.request
     if isinstance(request, BrokerRequest):
         return await replied(node.handlers.handle_broker(request))
+    if isinstance(request, AwaitAny):
+        return await replied(node.handlers.wait_server.answer(request, partial(_wait_reply, node)))
     return await replied(_of_topic(node, call.topic, request))
 
 
@@ -94,7 +92,11 @@ async def _of_topic(node: AnsweringNode, topic: str, request: Request) -> Answer
     return await node.handlers.handle(name, request)
 
 
-async def replied(work: Awaitable[Answer | BrokerAnswer]) -> PeerReply:
+async def _wait_reply(node: AnsweringNode, wait: Wait) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(await answered(node, PeerRequest(wait.topic, wait.request))))
+
+
+async def replied(work: Awaitable[Answer | BrokerAnswer | Happened]) -> PeerReply:
     """The reply with an answer, or with the error instead of it."""
     try:
         return PeerReply(msgspec.Raw(msgspec.json.encode(await work)))
@@ -114,42 +116,60 @@ class PeerClient:
         self._node = node
         self._make_transport = make_transport
         self._exchanges: dict[tuple[str, bool], RestTransport] = {}
+        self._waits: dict[str, WaitClient] = {}
 
     async def ask(self, broker: Broker, name: TopicName, request: Request) -> Answer:
         """NotReady: nothing happened. Unknown: anything may have."""
-        answer: Answer = msgspec.json.decode(await self._reply(broker, PeerRequest(str(name), request)), type=Answer)
+        if isinstance(request, WAITING):
+            return await self._wait(broker, name, request)
+        answer: Answer = _content(await self._call(broker, PeerRequest(str(name), request)), Answer)
         return answer
 
     async def ask_broker(self, broker: Broker, request: BrokerRequest) -> BrokerAnswer:
         """As `ask`, of a request to the broker itself."""
-        answer: BrokerAnswer = msgspec.json.decode(
-            await self._reply(broker, PeerRequest("", request)), type=BrokerAnswer
-        )
+        answer: BrokerAnswer = _content(await self._call(broker, PeerRequest("", request)), BrokerAnswer)
         return answer
 
-    async def _reply(self, broker: Broker, call: PeerRequest) -> msgspec.Raw:
+    async def _wait(self, broker: Broker, name: TopicName, request: WaitRequest) -> Answer:
+        url = _url(broker)
+        client = self._waits.get(url)
+        if client is None:
+
+            async def call(content: AwaitAny) -> Happened:
+                happened: Happened = _content(await self._call(broker, PeerRequest("", content)), Happened)
+                return happened
+
+            node = self._node
+            process = f"{node.runtime.wall():x}-{node.runtime.rng('peer-waits').getrandbits(64):016x}"
+            client = self._waits[url] = WaitClient(node.runtime, node.owner, process, call)
+        reply = await client.ask(name, request)
+        if reply is None:
+            return NoChange() if isinstance(request, AwaitAssignment) else Awaited(False)
+        answer: Answer = _content(msgspec.json.decode(reply, type=PeerReply), Answer)
+        return answer
+
+    async def _call(self, broker: Broker, call: PeerRequest) -> PeerReply:
         with self._node.served.counts.calling():
-            url = broker.urls.http or broker.urls.https
-            if not url:
-                raise NotReady(f"broker {broker.id} has no web address: the request cannot be sent", topic=call.topic)
+            url = _url(broker)
             try:
-                reply = await self._exchange(url, isinstance(call.request, WAITING)).ask("POST", PATH, PeerReply, call)
+                exchange = self._exchange(url, isinstance(call.request, AwaitAny))
+                reply = await exchange.ask("POST", PATH, PeerReply, call)
             except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
                 raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
             if reply.error:
                 raise _error(reply)
-            return reply.answer
+            return reply
 
     def _exchange(self, url: str, waits: bool) -> RestTransport:
         exchange = self._exchanges.get((url, waits))
         if exchange is None:
-            connections_max = PEER_WAITS_MAX if waits else PEER_CONNECTIONS_MAX
+            connections_max = PEER_WAIT_CALLS_MAX if waits else PEER_CONNECTIONS_MAX
             from magnetar.client.admin.aio.transport import RestTransport  # a broker alone never needs it
 
             exchange = self._exchanges[url, waits] = RestTransport(
                 url,
                 token=secret_of(self._node.settings).reveal(),
-                timeout_s=PEER_CALL_S,
+                timeout_s=PEER_WAIT_LOST_S if waits else PEER_CALL_S,
                 connections_max=connections_max,
                 transport=None if self._make_transport is None else self._make_transport(connections_max),
             )
@@ -165,6 +185,23 @@ class PeerClient:
             exchanges, self._exchanges = self._exchanges, {}
             for exchange in exchanges.values():
                 await exchange.aclose()
+
+
+def _url(broker: Broker) -> str:
+    url = broker.urls.http or broker.urls.https
+    if not url:
+        raise NotReady(f"broker {broker.id} has no web address: no call can be sent to it")
+    return url
+
+
+def _content(reply: PeerReply, kind: Any) -> Any:
+    """Raises the error of a reply that has one."""
+    if reply.error:
+        raise _error(reply)
+    try:
+        return msgspec.json.decode(reply.answer, type=kind)
+    except msgspec.MsgspecError as error:
+        raise Unknown(f"the answer of the other broker cannot be read: {error}") from error
 
 
 def _refused(error: MagnetarError) -> PeerReply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -22,17 +21,16 @@ from magnetar.base.errors import (
     Unknown,
 )
 from magnetar.base.ids import SegmentId, Term
-from magnetar.base.limits import PEER_CONNECTIONS_MAX, PEER_WAITS_MAX
 from magnetar.base.names import topic_name
-from magnetar.broker.peers.rpc import PeerClient, PeerReply, PeerRequest, answered
+from magnetar.broker.peers.rpc import PeerReply, PeerRequest, answered
 from magnetar.cluster.ownership import Candidate
-from magnetar.cluster.peers import AwaitAssignment, Create, Created, Flush
+from magnetar.cluster.peers import Create, Flush
 from magnetar.policy.settings import Settings
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.support import broker_cluster
-from tests.support.broker_cluster import NAME, Cluster, Member, Network, spawn
+from tests.support.broker_cluster import NAME, Cluster, Member, Network
 from tests.support.scalable_topic import consume, ids, pushes
 from tests.support.virtual_clock import settle
 
@@ -238,40 +236,3 @@ async def test_calls_are_made_with_the_secret_of_the_cluster(cluster: Cluster) -
     owner.node.settings = Settings(None, {"brokerClientAuthenticationParameters": "token:of another cluster"})
     with pytest.raises(NotReady, match="rejected the call: only brokers of this cluster"):
         await asked.create("op", PLAIN)
-
-
-@pytest.mark.setup(network=Network)
-async def test_calls_that_wait_have_connections_of_their_own(cluster: Cluster) -> None:
-    owner, other = await cluster.find()
-    pools: list[Pool] = []
-
-    def make_transport(connections_max: int) -> httpx2.AsyncBaseTransport:
-        pools.append(Pool(cluster, connections_max))
-        return pools[-1]
-
-    client = PeerClient(other.node, make_transport)
-    waits = [
-        spawn(client.ask(owner.node.ownership.me, NAME, AwaitAssignment(op="op", connection="c", seen=0, wait_s=30)))
-        for _ in range(50)
-    ]
-    await settle()
-    assert [pool.connections_max for pool in pools] == [PEER_WAITS_MAX]
-    assert isinstance(await client.ask(owner.node.ownership.me, NAME, Create(op="op", term=PLAIN, cursors=())), Created)
-    assert [pool.connections_max for pool in pools] == [PEER_WAITS_MAX, PEER_CONNECTIONS_MAX]
-    assert (pools[0].calls, pools[1].calls) == (50, 1)
-    for wait in waits:
-        wait.cancel()
-
-
-class Pool(Network):
-    """A network for one pool of connections."""
-
-    def __init__(self, cluster: Cluster, connections_max: int) -> None:
-        super().__init__(cluster)
-        self.connections_max = connections_max
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if self.connections_max == PEER_WAITS_MAX:
-            self.calls += 1
-            await asyncio.get_running_loop().create_future()
-        return await super().handle_async_request(request)
