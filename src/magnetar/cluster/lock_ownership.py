@@ -126,6 +126,16 @@ class LockOwnership:
         self._check_steady(path)
         return await self._bounded(path, self._owners.get(path))
 
+    async def minds(self, namespace: NamespaceName, bundle: Bundle) -> bool:
+        path = paths.ownership(namespace, str(bundle))
+        self._check_steady(path)  # others mind the bundles of a broker that has lost its session
+        owner = await self.known(namespace, bundle)
+        return await self.is_chosen(path) if owner is None else owner.id == self.me.id
+
+    async def is_chosen(self, key: str) -> bool:
+        self._check_steady(key)
+        return choose(key, await self._bounded(key, self._live.live())) == self.me.id
+
     async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
         path = paths.ownership(namespace, str(bundle))
         self._check_joined(path)

@@ -69,6 +69,16 @@ class Ownership(Protocol):
         """The broker that serves the bundle; None: no broker does. Acquires nothing. NotReady: the owner is unknown."""
         ...
 
+    async def minds(self, namespace: NamespaceName, bundle: Bundle) -> bool:
+        """Whether the periodic work of the bundle belongs to this broker: to its owner, or without one to the broker
+        that every broker chooses. The answer comes from memory, as a rule, and acquires nothing. NotReady: the owner is
+        unknown."""
+        ...
+
+    async def is_chosen(self, key: str) -> bool:
+        """Whether every broker that sees the same live brokers chooses this one for the key."""
+        ...
+
     async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
         """Whether this broker may load a topic of the bundle, as the store says now. NotReady: the owner is unknown."""
         ...
@@ -117,6 +127,12 @@ class SoleOwnership:
 
     async def known(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
         return self.me
+
+    async def minds(self, namespace: NamespaceName, bundle: Bundle) -> bool:
+        return True
+
+    async def is_chosen(self, key: str) -> bool:
+        return True
 
     async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
         return True

@@ -43,6 +43,7 @@ from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.leader.subscription_runner import work
 from magnetar.scalable.leader.sweep import sweep
 from magnetar.scalable.leader.term import Term
+from magnetar.scalable.leader.topic_walk import TopicWalk
 from magnetar.scalable.machines import effects, subscription_change
 from magnetar.scalable.machines import seek as machines_seek
 from magnetar.scalable.machines.buckets import shared_out
@@ -90,6 +91,7 @@ class ScalableTopics:
         self._operations = Operations()
         self._views = Views(runtime, self.records, brokers, poke=self.poke)
         self.members = self._views.members
+        self._walk: TopicWalk | None = None
         self._controllers: dict[str, Controller] = {}
         self.figures = Figures(self._operations, self._controllers)
         self._context = ControllerContext(
@@ -118,11 +120,18 @@ class ScalableTopics:
     def start(self) -> None:
         """Take up what was left unfinished; switched off, nothing is touched."""
         if self.enabled:
-            self._runtime.spawn(self._owner, sweep(self.records.store, self.poke, self._runtime.wall))
+            self._walk = self.walk()
+            self._runtime.spawn(self._owner, sweep(self._walk, self.poke, self._runtime.wall))
+
+    def walk(self) -> TopicWalk:
+        """Over the topics whose periodic work is this broker's."""
+        return TopicWalk(self.records.store, self._runtime, self._brokers.minds)
 
     async def close(self) -> None:
         """Lead nothing any more: others may."""
         await self._owner.close()
+        if self._walk is not None:
+            self._walk.close()
         await self._streams.close()
         await self._views.close()
         await asyncio.gather(*(controller.close() for controller in list(self._controllers.values())))

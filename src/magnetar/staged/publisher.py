@@ -51,7 +51,7 @@ class StageBackend(Protocol):
 
 
 class StagePublisherLeader:
-    """`me` is written into the locks."""
+    """`me` is written into the locks. `sweeps`: whether this broker looks for the work that is left at a path."""
 
     def __init__(
         self,
@@ -60,12 +60,14 @@ class StagePublisherLeader:
         stages: StageBackend,
         *,
         me: Callable[[], str],
+        sweeps: Callable[[str], Awaitable[bool]],
         failed: Callable[[str, BaseException], None],
     ) -> None:
         self._records = records
         self._runtime = runtime
         self._stages = stages
         self._me = me
+        self._sweeps = sweeps
         self._owner = Owner("sinks", failed)
         self._locks = Locks(records.store, runtime, "sinks")
         self._leading: dict[str, asyncio.Event] = {}  # sinks that are being worked on here -> look again
@@ -177,11 +179,12 @@ class StagePublisherLeader:
         await self._stages.publish(sink, chosen, stage, saved)
 
     async def _sweep(self) -> None:
-        """Repeats: work of a broker that died, expired leases, sinks of finished single jobs."""
+        """Repeats: work of a broker that died, expired leases, sinks of finished single jobs. Each sink is swept by one
+        live broker."""
         while True:
             try:
                 now_ms = self._runtime.wall()
-                async for key, sink in self._records.all():
+                async for key, sink in self._records.some(self._sweeps):
                     if machine.works(sink, now_ms=now_ms):
                         self.poke(key)
                     elif sink.once and not sink.stages and now_ms - sink.changed_ms > SINK_ONCE_S * 1000:

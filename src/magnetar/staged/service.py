@@ -8,7 +8,7 @@ dropped; it trusts that only one task writes to a stage's topic.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from magnetar.base.errors import Busy, NotFound, Refused, StageNotFound
 from magnetar.base.limits import CALL_RETRY_S_MAX, COMMIT_WAIT_S, STAGE_LEASE_S
@@ -29,7 +29,7 @@ May = Callable[[str], None]
 
 
 class StagedSinkService:
-    """`me` is written into the locks."""
+    """`me` is written into the locks. `sweeps`: whether this broker looks for the work that is left at a path."""
 
     def __init__(
         self,
@@ -38,10 +38,11 @@ class StagedSinkService:
         stages: StageBackend,
         *,
         me: Callable[[], str],
+        sweeps: Callable[[str], Awaitable[bool]],
         failed: Callable[[str, BaseException], None],
     ) -> None:
         self.records = SinkStore(store, runtime)
-        self.leader = StagePublisherLeader(self.records, runtime, stages, me=me, failed=failed)
+        self.leader = StagePublisherLeader(self.records, runtime, stages, me=me, sweeps=sweeps, failed=failed)
         self._runtime = runtime
         self._stages = stages
         self._heard: dict[str, list[asyncio.Event]] = {}

@@ -6,7 +6,7 @@ by itself: what a change means is decided by the step that is handed in, which m
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from magnetar.base.errors import BadVersion, Corrupt, NotFound, NotReady, StageNotFound
 from magnetar.base.limits import SINK_TRIES_MAX
 from magnetar.metadata import paths
+from magnetar.metadata.filtered_scan import filtered_scan
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.observe.log import get
@@ -51,6 +52,14 @@ class SinkStore:
                 yield key, codec.decode(node.value)
             except Corrupt as error:
                 log.warning("sink_decode_failed", path=paths.sink(key), error=str(error))
+
+    async def some(self, keep: Callable[[str], Awaitable[bool]]) -> AsyncIterator[tuple[str, Sink]]:
+        """Those whose path `keep` accepts. No other record is read."""
+        async for path, node in filtered_scan(self.store, paths.SINKS, keep):
+            try:
+                yield path.rpartition("/")[2], codec.decode(node.value)
+            except Corrupt as error:
+                log.warning("sink_decode_failed", path=path, error=str(error))
 
     async def delete(self, key: str, version: int) -> bool:
         """False: it has changed since it was read, or is gone."""

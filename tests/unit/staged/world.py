@@ -78,6 +78,10 @@ class Topics:
             raise self.refusal(f"{call} fails")
 
 
+async def every_path(path: str) -> bool:
+    return True
+
+
 @dataclass
 class World:
     content: MemoryStore = field(default_factory=MemoryStore)
@@ -92,6 +96,7 @@ class World:
             InlineRuntime(NoFiles(), number),
             self.topics,
             me=lambda: f"broker-{number}",
+            sweeps=every_path,
             failed=lambda name, error: self.failures.append(error),
         )
         if started:

@@ -1,9 +1,9 @@
 """The expiry of holds: announced in the record, the log and the metrics in advance, and recorded when it happens.
 
-Every broker checks all holds periodically, and the holds of a topic whose end is near when they are due.
-`scalable/machines/hold.py` decides, and a compare-and-set records the decision, so each one happens once. The time
-since an announcement is counted from this broker's first sight of it, by a monotonic clock. If the store does not
-respond, the check ends, and the next one runs as usual.
+One broker checks the holds of a topic periodically, as `BundleOwnership.minds` says, and reports them. The broker that
+moved a hold checks it too when its end is near. `scalable/machines/hold.py` decides, and a compare-and-set records the
+decision, so each one happens once. The time since an announcement is counted from this broker's first sight of it, by a
+monotonic clock. If the store does not respond, the check ends, and the next one runs as usual.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import BadVersion, MagnetarError
@@ -19,7 +20,7 @@ from magnetar.base.names import TopicName
 from magnetar.broker.metrics.scalable_topics import Layouts, layout_sample
 from magnetar.observe.log import get
 from magnetar.observe.metrics import Sample
-from magnetar.scalable.leader.sweep import topics
+from magnetar.scalable.leader.topic_walk import TopicWalk
 from magnetar.scalable.machines import hold
 from magnetar.scalable.machines.hold import Due, Held
 from magnetar.scalable.record.record import Record
@@ -50,17 +51,14 @@ class HoldExpiryNode(Protocol):
 
 
 class HoldExpirer:
-    """`lag` returns the lag of a hold's reader; None: another broker of the cluster reports it. `shows`: whether this
-    broker reports the layout of a topic."""
+    """`lag` returns the lag of a hold's reader. The topics that this broker minds are those that it reports."""
 
     def __init__(
         self,
         node: HoldExpiryNode,
-        lag: Callable[[TopicName, Record, Held], Awaitable[Lag | None]],
-        shows: Callable[[TopicName, Record], Awaitable[bool]],
+        lag: Callable[[TopicName, Record, Held], Awaitable[Lag]],
     ) -> None:
         self._node = node
-        self._shows = shows
         self.layouts = Layouts()
         self._lag = lag
         self._next_at = 0.0
@@ -92,17 +90,20 @@ class HoldExpirer:
             if self._soon:
                 self._set_timer()  # again: it may have rung a little early, or for nothing
 
+    @cached_property
+    def _walk(self) -> TopicWalk:
+        return self._node.scalable.walk()
+
     async def look(self) -> None:
-        """Checks all holds."""
+        """Checks all holds of the topics that this broker minds."""
         seen, shown = self._announced, self._shown
         self._announced, self._shown = {}, {}
         self._soon.clear()
         try:
-            looked: set[str] = set()
-            async for topic, record, _ in topics(self._node.scalable.records.store):
-                if await self._visit(topic, record, seen):
-                    looked.add(topic.canonical)
-            self.layouts.retain(looked)
+            async for topic, record, _ in self._walk.changed():
+                if not await self._visit(topic, record, seen):
+                    self._walk.rest(topic)
+            self.layouts.retain({topic.canonical async for topic in self._walk.names()})
         except MagnetarError:
             self._announced, self._shown = seen | self._announced, shown | self._shown
             raise
@@ -120,18 +121,21 @@ class HoldExpirer:
             self._soon.pop(name, None)
             record, _ = await self._node.scalable.records.fresh(name)
             if record is not None:
-                await self._visit(name, record, self._announced)
+                await self._visit(name, record, self._announced, reports=await self._walk.minds(name))
 
-    async def _visit(self, topic: TopicName, record: Record, seen: Seen) -> bool:
-        """Returns whether this broker reports the layout of the topic."""
+    async def _visit(self, topic: TopicName, record: Record, seen: Seen, *, reports: bool = True) -> bool:
+        """Returns whether the topic has holds."""
         runtime = self._node.runtime
         stored = await self._node.scalable.records.subscriptions(topic, record.incarnation) if record.is_live else []
-        shows = record.is_live and not record.is_plain and await self._shows(topic, record)
-        if shows:
+        if reports and record.is_live and not record.is_plain:
             self.layouts.keep(layout_sample(topic, record, [one for one, _ in stored]))
+        else:
+            self.layouts.forget(topic)
+        holds = False
         for subscription, version in stored:
             if subscription.hold is None or subscription.standing is not SubscriptionState.LIVE:
                 continue
+            holds = True
             since = seen.get((topic.canonical, subscription.name, subscription.hold.warned_ms), runtime.monotonic())
             try:
                 held = await self._settle(topic, subscription, version, runtime.monotonic() - since)
@@ -140,14 +144,13 @@ class HoldExpirer:
                 if held.warned_ms:
                     self._announced[topic.canonical, subscription.name, held.warned_ms] = since
                 self.expect(topic, held, runtime.monotonic() - since)
-                lag = await self._lag(topic, record, held)
-                if lag is not None:
-                    self._shown[topic.canonical, subscription.name] = held, lag
+                if reports:
+                    self._shown[topic.canonical, subscription.name] = held, await self._lag(topic, record, held)
             except BadVersion:
                 pass  # its reader came, or another broker was faster
             except MagnetarError as error:
                 log.warning("hold_check_failed", topic=str(topic), hold=subscription.name, error=str(error))
-        return shows
+        return holds
 
     async def _settle(self, topic: TopicName, subscription: Subscription, version: int, since_s: float) -> Held | None:
         """Writes the due changes and returns the resulting hold."""

@@ -93,7 +93,7 @@ class Holds:
     def __init__(self, node: HoldsNode, plans: ReadPlanner) -> None:
         self._node = node
         self._plans = plans
-        self.expiry = HoldExpirer(node, self._shown, self._shows)
+        self.expiry = HoldExpirer(node, self._shown)
 
     # What readers ask
 
@@ -293,17 +293,7 @@ class Holds:
                 lag += Lag(oldest_ms=answer.marks[0].publish_ms)
         return lag
 
-    async def _shows(self, topic: TopicName, record: Record) -> bool:
-        """Whether this broker reports the topic: the owner of its first active segment does."""
-        try:
-            return await self._plans.serves(record.layout.active[0].topic(topic))
-        except MagnetarError:
-            return False  # ownership moves: the next look finds out
-
-    async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag | None:
-        """The lag of a hold if this broker reports it: the owner of the first active segment does."""
-        if not await self._plans.serves(record.layout.active[0].topic(topic)):
-            return None
+    async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag:
         return await self.behind(topic, record, dict(held.places))
 
 

@@ -112,11 +112,6 @@ class ReadPlanner:
             raise TopicNotFound(f"Scalable topic not found: {name}")
         return record
 
-    async def serves(self, name: TopicName) -> bool:
-        """Whether this broker measures the topic."""
-        node = self._node
-        return not node.served.cluster or (await destination(node, name)).id == node.ownership.me.id
-
     async def measure(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[ReadableRange | None]:
         """The range of each topic, measured by its owner. None: the topic does not exist."""
         return [None if said is None else said.stretch for said in await self._told(questions)]

@@ -55,6 +55,9 @@ class Layouts:
         if key in self.shown or len(self.shown) < LAYOUT_SAMPLES_MAX:
             self.shown[key] = sample
 
+    def forget(self, topic: TopicName) -> None:
+        self.shown.pop(topic.canonical, None)
+
     def retain(self, seen: Collection[str]) -> None:
         """Called after a check of all topics: drops those that are deleted or that another broker reports."""
         self.shown = {key: one for key, one in self.shown.items() if key in seen}

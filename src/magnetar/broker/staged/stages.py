@@ -62,6 +62,11 @@ class StageStore:
 def sinks_of(node: Node) -> tuple[StagedSinkService, StageStore]:
     staging = StageStore(node)
     service = StagedSinkService(
-        node.metadata, node.runtime, staging, me=lambda: node.ownership.me.id, failed=node.task_failed
+        node.metadata,
+        node.runtime,
+        staging,
+        me=lambda: node.ownership.me.id,
+        sweeps=lambda path: node.ownership.is_chosen(path),
+        failed=node.task_failed,
     )
     return service, staging

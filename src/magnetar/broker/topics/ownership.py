@@ -146,6 +146,16 @@ class BundleOwnership:
         if broker.id != self.ownership.me.id:
             raise _moved(broker, what)
 
+    async def minds(self, name: TopicName) -> bool:
+        """Whether this broker does the periodic work of a topic: one live broker does, loaded or not. NotReady: the
+        owner is unknown."""
+        if not self.cluster:
+            return True
+        try:
+            return await self.ownership.minds(*await self.place(name))
+        except TopicNotFound:  # its namespace was deleted, and its records may be left
+            return await self.ownership.is_chosen(str(name))
+
     async def sweeps(self, path: str) -> bool:
         """Whether this broker owns the bundle of the topic, and so cleans up the ledgers of this record."""
         for topic_path in (path, path.rpartition("/")[0]):  # a topic's, or one of its cursors'

@@ -2,10 +2,10 @@
 backlogs.
 
 An unloaded topic trims nothing. The sweep reads the records page by page, a bounded number per round, and decides from
-the record alone whether retention could delete anything. Only such a topic is loaded and trimmed; it is unloaded later
-like any idle topic. Only the loaded topic knows whether its subscriptions have passed the data in question, so one with
-a backlog is loaded in vain once per sweep. For this reason sweeps are far apart, and a broker visits only the topics
-that it owns.
+the record alone whether retention could delete anything. A broker reads names first, and then the records of the topics
+that it minds. Only a topic with something to delete is loaded and trimmed; it is unloaded later like any idle topic.
+Only the loaded topic knows whether its subscriptions have passed the data in question, so one with a backlog is loaded
+in vain once per sweep. For this reason sweeps are far apart, and a broker visits only the topics that it owns.
 
 After a start the backlogs are unknown. The sweep reads the cursor records of each topic that this broker owns. If a
 cursor is behind the last entry, or the end is unknown because of a crash, the topic is loaded once. It is unloaded like
@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import MagnetarError, TopicNotFound
+from magnetar.base.errors import InvalidName, MagnetarError, TopicNotFound
 from magnetar.base.limits import VISIT_RECORDS_PER_ROUND_MAX, VISIT_S, VISITS_PER_ROUND_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name
 from magnetar.broker.topics.settings import topic_settings
@@ -29,6 +29,7 @@ from magnetar.ledger.cursor.cursor import marks_of, may_lag
 from magnetar.ledger.record import decode_end
 from magnetar.ledger.retention import Rule, TopicSizes, may_drop
 from magnetar.metadata import paths
+from magnetar.metadata.filtered_scan import filtered_scan, name_pages
 from magnetar.observe.log import get
 from magnetar.policy.policies import Policies
 from magnetar.topic.topic import Topic
@@ -101,8 +102,8 @@ class RetentionSweeper:
     async def _records_of(self, namespace: NamespaceName, context: _Namespace) -> AsyncIterator[Record]:
         policies = context.policies
         for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
-            async for child, node in self._node.metadata.scan(parent):
-                yield Record(f"{parent}/{child}", node.value, context)
+            async for path, node in filtered_scan(self._node.metadata, parent, self._reads):
+                yield Record(path, node.value, context)
         if self._node.scalable.enabled:  # switched off, they are not touched
             async for record in self._segments_of(namespace, context):
                 yield record
@@ -113,11 +114,29 @@ class RetentionSweeper:
         for parent in paths.bucket_parents(namespace, Domain.SEGMENT, context.policies.buckets):
             for topic in await metadata.children(parent):
                 directory = f"{parent}/{topic}"
+                if not await self._minds_any(directory):
+                    continue
                 records = [(f"{directory}/{child}", found.value) async for child, found in metadata.scan(directory)]
                 if records:
                     sizes = self._node.sizes.added(paths.topic_of(records[0][0]).parent, records)
                     for path, value in records:
                         yield Record(path, value, context, sizes)
+
+    async def _minds_any(self, directory: str) -> bool:
+        """Whether this broker minds a segment. The sizes of all segments decide what it may delete."""
+        async for page in name_pages(self._node.metadata, directory):
+            for name in page:
+                if await self._reads(f"{directory}/{name}"):
+                    return True
+        return False
+
+    async def _reads(self, path: str) -> bool:
+        """Whether the record is of a topic of this broker that is not in memory."""
+        try:
+            name = paths.topic_of(path)
+        except InvalidName:
+            return True  # the visit reports it
+        return name.canonical not in self._node.topics.loaded and await self._node.served.minds(name)
 
     async def _look(self, record: Record) -> bool:
         """Returns whether the topic had to be loaded."""

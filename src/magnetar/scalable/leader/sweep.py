@@ -1,71 +1,62 @@
-"""A slow sweep over all scalable topics, for reshapes and deletions without a leader and for expired tombstones.
+"""A slow sweep over the scalable topics of this broker, for reshapes and deletions without a leader and for expired
+tombstones.
 
-Every broker sweeps; the brokers that find such a topic compete for its lock, and only one wins (H-B5). A tombstone is
-removed only in the version that was read: a topic that was created again in between stays. If the store does not
-answer, this sweep ends and the next one still runs.
+Each topic is swept by one broker, as far as the brokers agree on owners; brokers that do not agree compete for its
+lock, and only one wins (H-B5). A tombstone is removed only in the version that was read: a topic that was created again
+in between stays. If the store does not answer, this sweep ends and the next one still runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
-from magnetar.base.errors import BadVersion, Corrupt, MagnetarError, NotFound
+from magnetar.base.errors import BadVersion, MagnetarError, NotFound
 from magnetar.base.limits import SWEEP_S, TOMBSTONE_S
 from magnetar.base.names import TopicName
-from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore, Stat
 from magnetar.observe.log import get
-from magnetar.scalable.record import codec
-from magnetar.scalable.record.record import Lifecycle, Record
+from magnetar.scalable.leader.topic_walk import TopicWalk
+from magnetar.scalable.record.record import Lifecycle
 
 log = get("scalable")
 
 
-async def sweep(store: MetadataStore, poke: Callable[[TopicName], None], wall: Callable[[], int]) -> None:
+async def sweep(walk: TopicWalk, poke: Callable[[TopicName], None], wall: Callable[[], int]) -> None:
     """Repeats the sweep until it is cancelled."""
     while True:
         try:
-            async for name in unfinished(store):
+            for name in await sweep_once(walk, wall()):
                 poke(name)
-            await reap(store, wall())
         except MagnetarError as error:
             log.warning("sweep_failed", error=str(error))
         await asyncio.sleep(SWEEP_S)
 
 
-async def unfinished(store: MetadataStore) -> AsyncIterator[TopicName]:
-    async for name, record, _ in topics(store):
-        if record.intent is not None or record.lifecycle is Lifecycle.DELETING:
-            yield name
-
-
-async def reap(store: MetadataStore, now_ms: int) -> None:
-    """Removes expired tombstones. No broker writes to a tombstone: its age is the time since its last change."""
-    over = [
-        (name, stat)
-        async for name, found, stat in topics(store)
-        if found.lifecycle is Lifecycle.GONE and now_ms - stat.mtime_ms > TOMBSTONE_S * 1000
-    ]
+async def sweep_once(walk: TopicWalk, now_ms: int) -> list[TopicName]:
+    """Removes expired tombstones, and returns the topics with an unfinished operation. No broker writes to a tombstone:
+    its age is the time since its last change."""
+    unfinished: list[TopicName] = []
+    over: list[tuple[TopicName, Stat]] = []
+    async for name, record, stat in walk.changed():
+        if record.lifecycle is Lifecycle.GONE:
+            left_ms = stat.mtime_ms + TOMBSTONE_S * 1000 - now_ms
+            if left_ms < 0:
+                over.append((name, stat))
+            else:
+                walk.rest(name, left_ms / 1000)
+        elif record.intent is not None or record.lifecycle is Lifecycle.DELETING:
+            unfinished.append(name)
+        else:
+            walk.rest(name)
     for name, stat in over:
-        try:
-            await store.delete(stat.path, expected=stat.version)
-            log.info("tombstone_removed", topic=str(name))
-        except (BadVersion, NotFound):
-            pass  # made again, or another broker was faster
+        await _remove(walk.store, name, stat)
+    return unfinished
 
 
-async def topics(store: MetadataStore) -> AsyncIterator[tuple[TopicName, Record, Stat]]:
-    """All of them, tombstones too."""
-    for tenant in await store.children(paths.SCALABLE_TOPICS):
-        for namespace in await store.children(f"{paths.SCALABLE_TOPICS}/{tenant}"):
-            parent = f"{paths.SCALABLE_TOPICS}/{tenant}/{namespace}"
-            async for part, node in store.scan(parent):
-                try:
-                    record = codec.decode(node.value)
-                except Corrupt as error:
-                    log.warning("record_decode_failed", path=f"{parent}/{part}", error=str(error))
-                    continue
-                name = paths.scalable_of(f"{parent}/{part}")
-                if name is not None:
-                    yield name, record, node.stat
+async def _remove(store: MetadataStore, name: TopicName, stat: Stat) -> None:
+    try:
+        await store.delete(stat.path, expected=stat.version)
+        log.info("tombstone_removed", topic=str(name))
+    except (BadVersion, NotFound):
+        pass  # made again, or another broker was faster

@@ -223,3 +223,39 @@ async def test_brokers_start_at_once_on_an_empty_store_and_have_lives_of_their_o
 
 def _deduplicating(before: Policies) -> Policies:
     return msgspec.structs.replace(before, deduplicationEnabled=True)
+
+
+@pytest.mark.setup(brokers=3)
+async def test_every_topic_is_minded_by_one_live_broker(cluster: Cluster) -> None:
+    names = [topic_name(f"persistent://public/default/t-{number}") for number in range(40)]
+
+    async def minders() -> list[list[str]]:
+        live = [member for member in cluster.members if not member.stopped]
+        return [[member.id for member in live if await member.node.served.minds(name)] for name in names]
+
+    async def check() -> None:
+        assert [len(found) for found in await minders()] == [1] * len(names)
+
+    await check()  # no bundle has an owner
+    await cluster.follow(cluster.members[0], names[0])
+    await check()  # some have one
+    for number, name in enumerate(names):  # every bundle has an owner, and not always the one that all would choose
+        place = await cluster.members[0].place(name)
+        await cluster.members[number % 3].node.ownership.owner(*place, authoritative=True)
+    await check()
+    await cluster.members[0].stop()
+    await check()
+    await cluster.join()
+    await check()
+    lost = cluster.members[1]
+    lost.metadata.lose_session(server_side=True)
+    with pytest.raises(NotReady):  # the others mind its topics
+        await lost.node.served.minds(names[0])
+    lost.metadata.regain_session()
+    await pass_s(60)
+    await check()
+
+
+async def test_topic_of_a_missing_namespace_is_minded_by_one_broker(cluster: Cluster) -> None:
+    name = topic_name("topic://public/deleted/x")
+    assert sum([await member.node.served.minds(name) for member in cluster.members]) == 1

@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.limits import TOMBSTONE_S
+from magnetar.base.names import TopicName
 from magnetar.metadata import paths
-from magnetar.scalable.leader.sweep import reap, unfinished
+from magnetar.scalable.leader.sweep import sweep_once
 from tests.unit.scalable.leader.test_controller import attempt
-from tests.unit.scalable.world import NAME, Cluster, pass_s, spawn
+from tests.unit.scalable.world import NAME, Cluster, Member, pass_s, spawn
+
+
+async def unfinished(member: Member) -> list[TopicName]:
+    return await swept(member, member.runtime.wall())
+
+
+async def swept(member: Member, now_ms: int) -> list[TopicName]:
+    walk = member.service.walk()
+    try:
+        return await sweep_once(walk, now_ms)
+    finally:
+        walk.close()
 
 
 @pytest.mark.setup(2)
@@ -16,14 +29,14 @@ async def test_only_what_was_begun_is_found_and_a_broken_record_hides_nothing(cl
     first, second = cluster.members
     await first.service.create(NAME)
     await second.metadata.put("/topics/public/default/broken", b"{}")
-    assert [name async for name in unfinished(second.metadata)] == []
+    assert await unfinished(second) == []
     first.kill_at("reshape.checked")
     work = spawn(attempt(spawn(first.service.split(NAME, 0))))
     await pass_s(1)
     assert first.dead
-    assert [name async for name in unfinished(second.metadata)] == [NAME]
+    assert await unfinished(second) == [NAME]
     await pass_s(70)  # nobody asks for the topic: the sweep alone sees to it
-    assert [name async for name in unfinished(second.metadata)] == []
+    assert await unfinished(second) == []
     work.cancel()
 
 
@@ -38,11 +51,12 @@ async def test_switched_off_nothing_is_touched_and_switched_on_again_it_is_finis
     cluster.settings["scalableTopicsEnabled"] = "false"
     off = await cluster.join()
     await pass_s(100)
-    assert [name async for name in unfinished(off.metadata)] == [NAME]
+    assert await unfinished(off) == [NAME]
+    off.kill()
     cluster.settings["scalableTopicsEnabled"] = "true"
-    await cluster.join()
+    on = await cluster.join()
     await pass_s(100)
-    assert [name async for name in unfinished(off.metadata)] == []
+    assert await unfinished(on) == []
     work.cancel()
 
 
@@ -52,15 +66,15 @@ async def test_a_tombstone_is_removed_when_its_time_is_over_and_not_before(clust
     await member.service.delete(NAME, force=True)
     buried_ms = member.runtime.wall()
     over_ms = buried_ms + int(TOMBSTONE_S * 1000) + 1
-    await reap(member.metadata, over_ms - 2)
+    await swept(member, over_ms - 2)
     again = await member.service.create(NAME)
     assert [one.id for one in again.layout.segments] == [1], "its ids went on (H-C1)"
-    await reap(member.metadata, over_ms)
+    await swept(member, over_ms)
     assert await member.service.read(NAME) == again, "it lives"
     await pass_s(1)
     await member.service.delete(NAME, force=True)
-    await reap(member.metadata, over_ms)
+    await swept(member, over_ms)
     assert await member.metadata.get(paths.scalable(NAME)) is not None, "its time began anew"
-    await reap(member.metadata, over_ms + 2000)
+    await swept(member, over_ms + 2000)
     assert await member.metadata.get(paths.scalable(NAME)) is None
     assert [one.id for one in (await member.service.create(NAME)).layout.segments] == [0]
