@@ -153,10 +153,11 @@ class MemoryLedgers:
         stored = self._find(ledger)
         return LedgerInfo(ledger, stored.sealed, stored.last_entry, stored.bytes, dict(stored.custom))
 
-    async def list(self, custom: dict[str, str]) -> list[int]:
+    async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
         await self._turn()
         wanted = custom.items()
-        return sorted(stored.ledger for stored in self.memory.ledgers.values() if wanted <= stored.custom.items())
+        stored = [one for one in self.memory.ledgers.values() if one.ledger > after]
+        return sorted(one.ledger for one in stored if wanted <= one.custom.items())[:limit]
 
     async def close(self) -> None:
         for writer in self._writers:

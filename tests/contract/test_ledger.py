@@ -352,6 +352,9 @@ def test_ledgers_are_found_by_what_they_were_made_with(on: On) -> None:
         assert await store.list({"topic": "a", "kind": "data"}) == [one]
         assert await store.list({}) == [one, two, three]
         assert await store.list({"topic": "c"}) == []
+        assert await store.list({}, limit=2) == [one, two]
+        assert await store.list({"kind": "data"}, after=one, limit=5) == [three]
+        assert await store.list({}, after=three) == []
         info = await store.info(two)
         assert (info.ledger, info.sealed, info.custom) == (two, False, {"topic": "a", "kind": "cursor"})
 

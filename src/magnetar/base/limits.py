@@ -272,6 +272,7 @@ TOPIC_SUMMARIES_MAX = 200  # topics that one request of counts may open: each re
 CONNECTIONS_SHOWN_MAX = 10_000  # clients in one answer of REST: some 200 bytes each
 TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`
 ORPHAN_SUSPECT_S = 60.0  # a ledger without a record is looked at again after this: longer than any roll takes
+ORPHANS_LISTED_AT_ONCE_MAX = 1_000  # ids of ledgers in one page of the sweep: a store may hold millions
 ORPHAN_SWEEP_S = 3_600.0  # how often orphans are looked for when none is suspected
 
 # Clients

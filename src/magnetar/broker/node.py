@@ -56,7 +56,7 @@ from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
 from magnetar.broker.segments.segments import Segments
 from magnetar.broker.segments.sizes import SegmentSizes
 from magnetar.broker.staged.stages import sinks_of
-from magnetar.broker.topics.ownership import BundleOwnership
+from magnetar.broker.topics.ownership import BundleOwnership, topic_of_record
 from magnetar.broker.topics.retention_clock import RetentionClock
 from magnetar.broker.topics.retention_sweep import RetentionSweeper
 from magnetar.broker.topics.schemas import Schemas
@@ -68,7 +68,7 @@ from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
-from magnetar.cluster.peers import Peers, PeerTransport
+from magnetar.cluster.peers import DropOrphan, Peers, PeerTransport
 from magnetar.cluster.registration import check_advertised
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topic_policies import TopicPolicies
@@ -90,6 +90,8 @@ from magnetar.schema.registry import Registry
 from magnetar.security.access import Access, Open
 
 log = get("node")
+
+ORPHAN_SWEEP = "/managed-ledgers"  # the brokers agree by this key on the one that sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,17 +378,30 @@ class Node:
                 connection.resume_if_light()
 
     async def _sweep_now_and_then(self) -> None:
-        """Removes ledgers without a record, which a crash leaves: after the start, and periodically."""
+        """Removes ledgers without a record, which a crash leaves: after the start, and periodically. One broker of a
+        cluster lists the ledgers."""
         now = self.runtime.monotonic()
         if now < self._sweep_at:
             return
         try:
-            mine = self.served.sweeps if self.served.cluster else None
-            self._suspects = await sweep(self.ledgers, self.metadata, self._suspects, mine=mine)
+            if not await self.ownership.is_chosen(ORPHAN_SWEEP):
+                self._suspects = frozenset()
+                return
+            drop = self._drop_orphan if self.served.cluster else None
+            self._suspects = await sweep(self.ledgers, self.metadata, self._suspects, drop=drop)
             self._sweep_at = now + (ORPHAN_SUSPECT_S if self._suspects else ORPHAN_SWEEP_S)
         except MagnetarError as error:
             log.warning("topic_sweep_failed", error=str(error))
             self._sweep_at = now + ORPHAN_SUSPECT_S
+
+    async def _drop_orphan(self, path: str, ledger: int) -> None:
+        """Asks the owner of the topic, because it alone may write the record."""
+        name = topic_of_record(path)
+        try:
+            if name is not None:
+                await self.peers.owner(name).ask(DropOrphan(op="orphan", path=path, ledger=ledger))
+        except MagnetarError as error:
+            log.info("orphan_kept", ledger=ledger, path=path, error=str(error))
 
     # What handlers ask
 

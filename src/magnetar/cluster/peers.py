@@ -54,6 +54,14 @@ class Deleted(msgspec.Struct, frozen=True, tag=True):
     existed: bool
 
 
+class DropOrphan(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Deletes a ledger that the record at this path, of the topic or of one of its cursors, does not name."""
+
+    op: str
+    path: str
+    ledger: int
+
+
 class Flush(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Makes the acknowledgements of a cursor durable."""
 
@@ -381,7 +389,7 @@ SegmentAnswer = (
     | PlainFacts
     | Stale
 )
-OwnerRequest = Create | Seal | Delete | Flush | SegmentRequest
+OwnerRequest = Create | Seal | Delete | DropOrphan | Flush | SegmentRequest
 Request = OwnerRequest | Measure | LeaderRequest
 Answer = Created | SealResult | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
 

@@ -91,11 +91,12 @@ class MemoryLedgerStore:
             size = sum(map(len, stored.entries))
             return LedgerInfo(ledger, stored.sealed, stored.last_entry, size, dict(stored.custom))
 
-    async def list(self, custom: dict[str, str]) -> list[int]:
+    async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
         await self._turn()
         pairs = custom.items()
         with self._shared.lock:
-            return sorted(number for number, each in self._shared.ledgers.items() if pairs <= each.custom.items())
+            numbers = [number for number, each in self._shared.ledgers.items() if pairs <= each.custom.items()]
+        return sorted(number for number in numbers if number > after)[:limit]
 
     async def close(self) -> None:
         for writer in self._writers:

@@ -3,17 +3,17 @@
 A ledger exists before a record names it and after a record has dropped it; a crash in between leaves an orphan. The
 custom metadata of every ledger of ours names its record, so a sweep can look there. A new ledger is not in its record
 yet: only a ledger that two sweeps in a row found without a record is deleted. If several brokers share the stores, that
-is not proof, because the write of another broker may be late by any time. The record is then written again first, so
-that no such write can name the ledger any more. The sweep trusts custom metadata that carry our mark and touches no
-other ledgers.
+is not proof, because the write of another broker may be late by any time. So one broker sweeps, and the owner of the
+record deletes: it first writes the record again, and no late write can name the ledger any more. The sweep trusts
+custom metadata that carry our mark and touches no other ledgers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from magnetar.base.errors import BadVersion, Corrupt, NoSuchLedger, NotEmpty, NotFound, NotReady, Refused
-from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
+from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX, ORPHANS_LISTED_AT_ONCE_MAX
 from magnetar.ledger.record import VERSION, decode_record
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
@@ -38,13 +38,14 @@ async def sweep(
     metadata: MetadataStore,
     suspects: frozenset[int] = frozenset(),
     *,
-    mine: Callable[[str], Awaitable[bool]] | None = None,
+    drop: Callable[[str, int], Awaitable[None]] | None = None,
 ) -> frozenset[int]:
     """Delete the suspects that still have no record, and return the suspects for the next sweep. Sweeps are as far
-    apart as a roll may take at most. `mine`: others share the stores, and this says whose records are ours to tidy."""
+    apart as a roll may take at most. `drop`: others share the stores, and this asks the owner of a record to delete a
+    ledger that the record does not name."""
     named: dict[str, set[int] | None] = {}
     missing: dict[int, str] = {}
-    for ledger in await ledgers.list(OURS):
+    async for ledger in _listed(ledgers):
         try:
             path = (await ledgers.info(ledger)).custom.get(_NODE)
         except NoSuchLedger:
@@ -57,12 +58,35 @@ async def sweep(
             if named[path] is None:
                 log.warning("record_decode_failed", path=path)
         held = named[path]
-        if held is not None and ledger not in held and (mine is None or await mine(path)):
+        if held is not None and ledger not in held:
             missing[ledger] = path
-    for ledger, path in missing.items():
-        if ledger in suspects and (mine is None or await _settle(path, ledger, metadata)):
+    for ledger in sorted(suspects & missing.keys()):
+        if drop is None:
             await ledgers.delete(ledger)
+        else:
+            await drop(missing[ledger], ledger)
     return frozenset(missing) - suspects
+
+
+async def _listed(ledgers: LedgerStore) -> AsyncIterator[int]:
+    after = -1
+    while page := await ledgers.list(OURS, after=after, limit=ORPHANS_LISTED_AT_ONCE_MAX):
+        for ledger in page:
+            yield ledger
+        after = page[-1]
+
+
+async def drop_orphan(path: str, ledger: int, *, ledgers: LedgerStore, metadata: MetadataStore) -> bool:
+    """Called by the owner of the record. False: the record names the ledger after all, or has changed: look again."""
+    try:
+        if (await ledgers.info(ledger)).custom.get(_NODE) != path:
+            return False
+    except NoSuchLedger:
+        return False
+    if not await _settle(path, ledger, metadata):
+        return False
+    await ledgers.delete(ledger)
+    return True
 
 
 async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:

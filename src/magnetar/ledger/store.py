@@ -108,8 +108,9 @@ class LedgerStore(Protocol):
         """NoSuchLedger if there is none."""
         ...
 
-    async def list(self, custom: dict[str, str]) -> list[int]:
-        """Ids of ledgers whose custom metadata holds all of these pairs, ascending: for the sweep of orphans."""
+    async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
+        """Ids above `after` of ledgers whose custom metadata holds all of these pairs, ascending, at most `limit`: for
+        the sweep of orphans, page by page."""
         ...
 
     async def close(self) -> None: ...

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import AlreadyExists, Conflict, Fenced, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import (
+    AlreadyExists,
+    Conflict,
+    Fenced,
+    NotReady,
+    Refused,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from magnetar.base.ids import Term
 from magnetar.base.names import TopicName, namespace_name
 from magnetar.broker.batch_read.holds import Holds, HoldsNode
@@ -33,6 +41,7 @@ from magnetar.cluster.peers import (
     Created,
     Delete,
     Deleted,
+    DropOrphan,
     Flush,
     Flushed,
     Leave,
@@ -41,12 +50,15 @@ from magnetar.cluster.peers import (
     Request,
     Seal,
 )
+from magnetar.ledger.orphans import drop_orphan
 from magnetar.ledger.properties import number
 from magnetar.topic.seal import TERM_PROPERTY, SealResult
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
     from magnetar.cluster.topics import Catalogue
+    from magnetar.ledger.store import LedgerStore
+    from magnetar.metadata.store import MetadataStore
     from magnetar.staged.service import StagedSinkService
 
 OP_PROPERTY = "magnetar.created-by"  # of the managed ledger: the operation that made the topic
@@ -57,6 +69,8 @@ class PeerHandlersNode(HoldsNode, ReadPlanNode, Protocol):
 
     catalogue: Catalogue
     sinks: StagedSinkService
+    ledgers: LedgerStore
+    metadata: MetadataStore
 
 
 class PeerHandlers:
@@ -87,6 +101,8 @@ class PeerHandlers:
                     return await self._seal(name, request)
                 case Delete():
                     return await self._delete(name, request)
+                case DropOrphan():
+                    return await self._drop_orphan(request)
                 case Flush():
                     return await self._flush(name, request)
                 case _:
@@ -139,6 +155,13 @@ class PeerHandlers:
         except TopicNotFound:
             return Deleted(existed=False)
         return Deleted(existed=True)
+
+    async def _drop_orphan(self, request: DropOrphan) -> Deleted:
+        node = self._node
+        if not await node.served.sweeps(request.path):
+            raise NotReady(f"this broker does not own the topic of {request.path}: ask its owner")
+        existed = await drop_orphan(request.path, request.ledger, ledgers=node.ledgers, metadata=node.metadata)
+        return Deleted(existed=existed)
 
     async def _flush(self, name: TopicName, request: Flush) -> Flushed:
         topic = await self._topic(name)

@@ -158,14 +158,11 @@ class BundleOwnership:
 
     async def sweeps(self, path: str) -> bool:
         """Whether this broker owns the bundle of the topic, and so cleans up the ledgers of this record."""
-        for topic_path in (path, path.rpartition("/")[0]):  # a topic's, or one of its cursors'
-            try:
-                return await self.ownership.owns(*await self.place(paths.topic_of(topic_path)))
-            except InvalidName:
-                continue
-            except TopicNotFound:
-                return False
-        return False
+        name = topic_of_record(path)
+        try:
+            return name is not None and await self.ownership.owns(*await self.place(name))
+        except TopicNotFound:
+            return False
 
     # Letting go
 
@@ -261,6 +258,16 @@ class BundleOwnership:
     def _catch_up(self) -> None:
         if not self._node.owner.closed:
             self._node.runtime.spawn(self._node.owner, self._node.topics.configure())
+
+
+def topic_of_record(path: str) -> TopicName | None:
+    """The topic whose record this is, or the record of one of its cursors; None: it is another record."""
+    for topic_path in (path, path.rpartition("/")[0]):
+        try:
+            return paths.topic_of(topic_path)
+        except InvalidName:
+            continue
+    return None
 
 
 def _moved(broker: Broker, what: str) -> Moved:

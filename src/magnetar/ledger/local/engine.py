@@ -198,9 +198,10 @@ class LocalLedgers:
         state = self._state(ledger)
         return LedgerInfo(ledger, state.sealed, state.last, state.index.bytes_total, dict(state.custom))
 
-    async def list(self, custom: dict[str, str]) -> Ids:
+    async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> Ids:
         properties = custom.items()
-        return sorted(ledger for ledger, state in self._states.items() if properties <= state.custom.items())
+        ids = [ledger for ledger, state in self._states.items() if ledger > after]
+        return sorted(ledger for ledger in ids if properties <= self._states[ledger].custom.items())[:limit]
 
     async def close(self) -> None:
         """Answers writes in flight, ends the segment, releases the directory. Open ledgers stay open."""

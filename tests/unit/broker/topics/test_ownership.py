@@ -4,6 +4,8 @@ way.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -15,7 +17,7 @@ from magnetar.ledger.orphans import data_custom
 from magnetar.metadata import paths
 from magnetar.policy.policies import Policies
 from magnetar.wire.proto import pb
-from tests.support.broker_cluster import NAME, Cluster, error_of, spawn
+from tests.support.broker_cluster import NAME, Cluster, Member, Network, error_of, spawn
 from tests.unit.broker.world import Client, pass_s, settle
 
 _T = pb.BaseCommand
@@ -184,17 +186,32 @@ async def test_the_bundles_of_a_namespace_that_is_deleted_are_given_up(cluster: 
 # What several share
 
 
-async def test_a_fresh_ledger_of_another_broker_is_no_orphan(cluster: Cluster) -> None:
-    owner, other = await cluster.find()
+@pytest.mark.setup(brokers=3, network=Network)
+async def test_one_broker_lists_ledgers_and_the_owner_deletes_orphans(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
     await owner.client().produce()
+    named = await owner.ledgers.list({})
     writer = await owner.ledgers.create(data_custom(paths.topic(NAME, 1)))  # made, not yet in the record
-    other.node._sweep_at = 0.0
-    owner.node._sweep_at = 1e9
+    listings: dict[str, int] = {}
+    for member in cluster.members:
+        member.node.ledgers.list = _counted(member, listings)  # type: ignore[method-assign]
+        member.node._sweep_at = 0.0
+    await pass_s(ORPHAN_SUSPECT_S / 2)
+    assert writer.ledger in await owner.ledgers.list({})  # it may be named late
     await pass_s(3 * ORPHAN_SUSPECT_S)
-    assert (await owner.ledgers.info(writer.ledger)).ledger == writer.ledger
-    owner.node._sweep_at = 0.0
-    await pass_s(3 * ORPHAN_SUSPECT_S)
-    assert writer.ledger not in await owner.ledgers.list({})  # its owner may, and then no late write names it
+    assert sorted(await owner.ledgers.list({})) == named
+    assert len(listings) == 1
+
+
+def _counted(member: Member, listings: dict[str, int]) -> Any:
+    listed = type(member.ledgers).list
+
+    async def counted(custom: dict[str, str], **page: Any) -> list[int]:
+        if page:
+            listings[member.id] = listings.get(member.id, 0) + 1
+        return await listed(member.ledgers, custom, **page)
+
+    return counted
 
 
 async def test_a_policy_changed_during_a_gap_of_events_reaches_what_is_loaded(cluster: Cluster) -> None:
