@@ -51,8 +51,9 @@ the noun. `sub`, `ns` and `msg` are `subscription`, `namespace` and `message`; `
 - Commands can be repeated. `create --if-not-exists` and `delete --if-exists` end with code 0 if the change was already
   made (a topic with another number of partitions gives code 4). `scale`, `seek`, `clear`, `unload` and `terminate` lead
   to the same state. `split`, `merge` and `skip` are either rejected or executed again, never in part.
-- An error states what happened, why, which names are similar, what to run next, and a code from the table below. For a
-  misspelt noun, verb or option, the error suggests the complete correct command.
+- An error states what happened, `why`, its facts (`detail`) or the `usage` of the command, which names are similar
+  (`near`), what to `run` next, and a `code` from the table below. For a misspelt noun, verb or option, the error
+  suggests the complete correct command.
 
 ## Configuration
 
@@ -127,7 +128,8 @@ def _grouped(one: Argument, group: cyclopts.Group) -> bool:
 def _usage(arguments: list[Argument]) -> Iterator[str]:
     for one in arguments:
         if one.index is not None:
-            yield one.name if one.required else f"[{one.name}]"
+            name = one.name + ("..." if one.field_info.kind is inspect.Parameter.VAR_POSITIONAL else "")
+            yield name if one.required else f"[{name}]"
         elif one.required:
             yield f"{one.name} {_kind(one)}"
 

@@ -28,7 +28,7 @@ NOWHERE = "http://localhost:1"
         (["topic", "create"], 2, "TOPIC"),
         (["topic", "list", "-o", "xml"], 2, "xml"),
         (["topic", "list", "--timeout", "0"], 2, "timeout"),
-        (["subscription", "seek", "EXISTS", "s", "--to", "whenever"], 3, "E302"),
+        (["subscription", "seek", "EXISTS", "s", "--to", "whenever"], 2, "earliest, latest"),
         (["subscription", "create", "EXISTS", "s", "--start", "whenever"], 2, "earliest, latest"),
         (["topic", "create", "x", "--property", "novalue"], 2, "name=value"),
         (["api", "GET", "admin/v2/tenants"], 2, "must begin with a slash"),
@@ -47,7 +47,8 @@ def test_every_failure_has_its_exit_code_and_says_nothing_on_standard_output(
     assert said in ran.err
     assert "Traceback" not in ran.err
     parts = [line.split(":")[0].strip() for line in ran.err.splitlines()[-5:]]
-    assert [one for one in parts if one != "near"][-4:] == ["magnetar", "why", "run", "code"], ran.err
+    assert parts[-2:] == ["run", "code"], ran.err
+    assert {"why", "detail", "usage"} & set(parts), ran.err
 
 
 def test_a_broker_that_is_not_there_is_told_with_what_to_do(magnetar: Run) -> None:

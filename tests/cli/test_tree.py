@@ -197,6 +197,6 @@ def test_every_exit_code_is_met(magnetar: Run, name: str) -> None:
     magnetar("context", "add", "nowhere", "--admin-url", unreachable, "--url", "pulsar://localhost:1")
     met[7] = magnetar("context", "test", "nowhere")
     assert {code: ran.code for code, ran in met.items()} == {code: code for code in met}
-    # 5 is test_what_a_broker_refuses_has_its_exit_code in test_answers: nobody is refused here. 75 is the end of a
-    # broker of a cluster, in tests/unit/cli.
+    # 5 is test_what_a_broker_refuses_has_its_exit_code in test_answers: nobody is refused here. 75 ends a broker whose
+    # metadata is in ZooKeeper: test_every_error_of_the_tree_has_its_exit_code.
     assert {*met, Exit.NOT_ALLOWED, Exit.SESSION_LOST} == set(Exit)

@@ -1,8 +1,8 @@
 """Exit codes, stable and the same for every command, and the error messages of commands.
 
-A message has up to five parts: the error, its reason, similar names, the next command, and an error code that the
-documentation explains. An error that the user can fix never shows a traceback. An internal error keeps its traceback,
-because users report it.
+A message has the error, its reason, its facts or the usage of the command, similar names, the next command, and an
+error code that the documentation explains. Parts without content are left out. An error that the user can fix never
+shows a traceback. An internal error keeps its traceback, because users report it.
 """
 
 from __future__ import annotations
@@ -147,7 +147,10 @@ def tell_error(
     """
     what = f"{error.what}: {name}" if name else error.what
     run = run or next_step(error) or f"{command} --help"
-    tell(what, why=facts_of(error) or _why(error), near=near, run=run, code=code_for(error))
+    facts = facts_of(error)
+    # The text of a misuse is its own reason.
+    why = "" if facts and isinstance(error, Misuse) else _why(error)
+    tell(what, why=why, detail=facts, near=near, run=run, code=code_for(error))
     return exit_for(error)
 
 
@@ -155,17 +158,19 @@ def facts_of(error: MagnetarError) -> str:
     return ", ".join(f"{key}={value}" for key, value in error.facts.items())
 
 
-def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", code: str = "") -> None:
-    """Prints on standard error: the error, its reason, similar names, and the next command."""
-    lines = [f"magnetar: {what}"]
-    if why:
-        lines.append(f"  why: {why}")
-    if near:
-        lines.append(f"  near: {', '.join(near)}")
-    if run:
-        lines.append(f"  run: {run}")
-    if code:
-        lines.append(f"  code: {code}")
+def tell(
+    what: str,
+    *,
+    why: str = "",
+    detail: str = "",
+    usage: str = "",
+    near: Sequence[str] = (),
+    run: str = "",
+    code: str = "",
+) -> None:
+    """Prints on standard error: the error, its reason, its facts, similar names, and the next command."""
+    parts = {"why": why, "detail": detail, "usage": usage, "near": ", ".join(near), "run": run, "code": code}
+    lines = [f"magnetar: {what}", *(f"  {label}: {text}" for label, text in parts.items() if text)]
     room = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
     sys.stderr.write("\n".join(folded(harmless(line), room) for line in lines) + "\n")
 

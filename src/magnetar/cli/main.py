@@ -41,6 +41,23 @@ SINGLE = {
     "api": "Send any REST request.",
     "completion": "Print a completion script for bash, zsh, fish or PowerShell.",
 }
+# The order of `magnetar --help`.
+TASKS = {
+    "Start and try": ("standalone", "demo"),
+    "Topics and subscriptions": ("topic", "segment", "key", "subscription", "hold", "schema"),
+    "Messages": ("message", "perf", "spark", "sink"),
+    "Administration": ("broker", "tenant", "namespace", "api"),
+    "This command line": ("context", "config", "completion"),
+}
+HELP = """A message broker that speaks Apache Pulsar's wire protocol, and the tools to operate it.
+
+Options of every command, such as --url and --output, may also stand before the noun."""
+EXAMPLES = """
+    $ magnetar standalone --data data
+    $ magnetar message produce orders hello
+    $ magnetar --output json topic list
+    $ magnetar topic --help
+"""
 # Their modules are in `commands`, and so are those of nouns, except these.
 MODULES = {"topic": "commands.topic.topic", "completion": "completion.command", "demo": "demo"}
 # Aliases known from other tools; a verb of the same name takes precedence.
@@ -82,6 +99,10 @@ def _command(tokens: list[str]) -> int:
         )
         return Exit.FAILURE
     app = build(tokens[0] if tokens else "")
+    if len(tokens) < 2 or not {"--help", "-h"}.isdisjoint(tokens):  # the formatter takes time to load
+        from magnetar.cli.help.formatter import HelpFormatter
+
+        app.help_formatter = HelpFormatter(app)
     try:
         outcome = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -139,13 +160,22 @@ def build(noun: str = "") -> cyclopts.App:
 
     app = cyclopts.App(
         name="magnetar",
-        help="A message broker that speaks Apache Pulsar's wire protocol, and the tools to operate it.",
+        help=HELP,
+        help_epilogue=_epilogue(EXAMPLES),
         version=__version__,
         help_format="plaintext",
         config=filled,
     )
+    groups = [cyclopts.Group(task, sort_key=order) for order, task in enumerate([*TASKS, "Options"])]
+    panels: dict[str, dict[str, Any]] = {
+        name: {"group": group, "sort_key": order}
+        for group, names in zip(groups, TASKS.values(), strict=False)
+        for order, name in enumerate(names)
+    }
+    for flag in ("--help", "--version"):
+        app[flag].group = (groups[-1],)
     for name, text in NOUNS.items():
-        group = cyclopts.App(name=name, help=text)
+        group = cyclopts.App(name=name, help=text, help_epilogue="", **panels[name])
         if noun in (name, "*"):
             for verb, function in verbs_of(name).items():
                 group.command(function, name=verb, help=_prose(function), help_epilogue=_epilogue(function.__doc__))
@@ -153,9 +183,10 @@ def build(noun: str = "") -> cyclopts.App:
     for name, text in SINGLE.items():
         if noun in (name, "*"):
             function = single(name)
-            app.command(function, name=name, help=_prose(function), help_epilogue=_epilogue(function.__doc__))
+            epilogue = _epilogue(function.__doc__)
+            app.command(function, name=name, help=_prose(function), help_epilogue=epilogue, **panels[name])
         else:
-            app.command(f"{module_of(name)}:{name}", help=text)
+            app.command(f"{module_of(name)}:{name}", help=text, **panels[name])
     return app
 
 
@@ -191,13 +222,15 @@ def _prose(function: Callable[..., Any]) -> str:
     import inspect
     import re
 
+    from magnetar.cli.help.usage import unquoted
+
     text = re.split(r"\n(?:Parameters|Examples)\n-+\n", inspect.getdoc(function) or "")[0]
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+    return "\n\n".join(" ".join(unquoted(paragraph).split()) for paragraph in text.strip().split("\n\n"))
 
 
 def _epilogue(text: str | None) -> str:
-    found = examples(text)
-    return "\n".join(["Examples:", *[f"  {line}" for line in found]]) if found else ""
+    lines = examples(text)
+    return "\n".join(["Examples:", *[f"  {line}" for line in lines]]) if lines else ""
 
 
 def _said(tokens: list[str]) -> str:

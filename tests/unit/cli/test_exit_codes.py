@@ -43,11 +43,18 @@ def test_an_error_is_told_with_what_why_near_and_what_to_run(capsys: pytest.Capt
     assert shown.out == ""
     assert shown.err.splitlines() == [
         "magnetar: no such topic",
-        "  why: call=GET /x",
+        "  why: no object has this name",
+        "  detail: call=GET /x",
         "  near: orders",
         "  run: magnetar topic list",
         "  code: E301",
     ]
+
+
+def test_misuse_with_facts_has_no_general_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_error(errors.Misuse("the interval must be a time", watch="abc"))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0].strip() for line in lines] == ["magnetar", "detail", "run", "code"]
 
 
 def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest.CaptureFixture[str]) -> None:

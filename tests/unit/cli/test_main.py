@@ -10,7 +10,7 @@ import pytest
 
 from magnetar import __version__
 from magnetar.cli.exit_codes import Exit
-from magnetar.cli.main import SINGLE, examples, in_order, main
+from magnetar.cli.main import NOUNS, SINGLE, TASKS, examples, in_order, main
 
 
 def test_version_is_told_without_loading_anything_heavy() -> None:
@@ -41,7 +41,7 @@ def test_a_usage_mistake_says_what_and_what_to_run(
     assert shown.out == ""
     assert said in shown.err
     assert "run: magnetar" in shown.err
-    assert "why: " in shown.err
+    assert "usage: magnetar standalone" in shown.err or "detail: the nouns are" in shown.err
     assert "code: E2" in shown.err
     assert "Traceback" not in shown.err
 
@@ -108,6 +108,23 @@ def test_missing_library_is_told_with_the_extra(library: str, arguments: list[st
     assert f"the package {library} is missing" in ran.stderr
     assert "run: pip install 'magnetar[cli]'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_root_help_lists_nouns_by_task_with_examples(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    main(["--help"])
+    shown = capsys.readouterr().out
+    panels = [f"─ {title} ─" for title in [*TASKS, "Options"]]
+    order = ["Usage: magnetar [OPTIONS] NOUN VERB", "before the noun", *panels, "Examples:", "--output json"]
+    places = [shown.index(text) for text in order]
+    assert places == sorted(places)
+
+
+def test_every_noun_and_command_has_a_task() -> None:
+    names = [name for task in TASKS.values() for name in task]
+    assert sorted(names) == sorted([*NOUNS, *SINGLE])
 
 
 def test_help_text_breaks_at_the_width_of_the_terminal_only(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Misuse
-from magnetar.cli.positions import Place, message_id, place
+from magnetar.cli.positions import Position, message_id, position
 from magnetar.client.documents.topics import MessageId
 
 NOW = 1_700_000_000_000
@@ -31,19 +31,19 @@ NOW = 1_700_000_000_000
         ("1960-01-01T00:00:00Z", 0),
     ],
 )
-def test_a_place_is_read(text: str, found: Place) -> None:
-    assert place(text, NOW) == found
+def test_a_place_is_read(text: str, found: Position) -> None:
+    assert position(text, NOW) == found
 
 
 @pytest.mark.parametrize("text", ["", "whenever", "12", "12:", "1:2:3:4:5", "10 m", "yesterday", "10y"])
 def test_anything_else_is_told_what_would_be_right(text: str) -> None:
     with pytest.raises(Misuse, match="earliest, latest"):
-        place(text, NOW)
+        position(text, NOW)
 
 
 def test_how_long_ago_needs_a_clock() -> None:
     with pytest.raises(Misuse, match="reports no time"):
-        place("10m", None)
+        position("10m", None)
 
 
 def test_an_id_that_is_none_is_refused() -> None:

@@ -27,6 +27,7 @@ from magnetar.cli.options import COMMON, TRAFFIC, Common, Properties, Traffic, f
 from magnetar.cli.output.messages import document, messages, peeked
 from magnetar.cli.output.output import KeyValues, Output, TableData
 from magnetar.cli.output.values import Cell
+from magnetar.cli.positions import refuse_malformed
 from magnetar.cli.scalable import topics
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def produce(
 ) -> Exit:
     """Send messages: the given texts, a file as one message, or each line of a file or of standard input.
 
-    The command prints the id of each message after the broker has stored it. With separators, a line has its own key
-    and properties: `source=web|customer-1:hello` with `--header-separator '|' --key-separator :`. `\\t` is a tab.
+    The command prints the id of each message after the broker has stored it. Separators give each line its own key and
+    properties. With the separators `|` and `:`, the line `source=web|customer-1:hello` has the property `source=web`
+    and the key `customer-1`. A backslash and the letter t, together, are a tab.
 
     Parameters
     ----------
@@ -270,6 +272,7 @@ def read(
     $ magnetar message read orders --start 1h -o jsonl
     $ magnetar message read topic://public/default/clicks --count 10
     """
+    refuse_malformed(start)
     return connect.run(_read(common, common.out, topic, start, count, follow))
 
 

@@ -71,7 +71,7 @@ def standalone(
     except MagnetarError as error:
         said = f"the broker cannot start: {error.what}"
         run = next_step(error) if isinstance(error, Unprotected) else "magnetar standalone --help"
-        tell(said, why=facts_of(error), run=run, code=code_for(error))
+        tell(said, detail=facts_of(error), run=run, code=code_for(error))
         return Exit.FAILURE
     if failure is not None:
         tell(f"the broker stopped: {failure}", why="a write to disk failed", run="magnetar standalone")

@@ -19,7 +19,7 @@ from magnetar.cli.output.dry_run import deleted_subscription, moved_subscription
 from magnetar.cli.output.output import KeyValues, TableData
 from magnetar.cli.output.stats import lag_of, oldest_of, read, subscription_sheet
 from magnetar.cli.output.values import Cell, Moment, Rate, moment, pairs
-from magnetar.cli.positions import Place, place
+from magnetar.cli.positions import Position, position, refuse_malformed
 from magnetar.cli.scalable import seek as scalable_seek
 from magnetar.cli.scalable import topics
 from magnetar.cli.session import Session
@@ -88,6 +88,7 @@ def create(
     $ magnetar subscription create orders audit --start earliest
     $ magnetar subscription create topic://public/default/clicks workers --type queue
     """
+    refuse_malformed(start)
     with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
         topic = topics.present(session, topic)
         if topics.is_scalable(topic):
@@ -96,7 +97,7 @@ def create(
         if type is not None:
             raise Misuse("--type requires a scalable topic: here the first consumer decides the type", topic=topic)
         _about(session, topic, name)
-        where = place(start, None)
+        where = position(start, None)
         if isinstance(where, int):
             raise Misuse(
                 "--start must be earliest, latest or a message id; to start at a time, seek afterwards", start=start
@@ -220,13 +221,14 @@ def seek(
     $ magnetar subscription seek orders billing --to 2026-11-15T10:00:00Z
     $ magnetar subscription seek topic://public/default/clicks billing --to 10m
     """
+    scalable_seek.refuse_malformed(to)
     with common.session(change) as session:
         topic = topics.present(session, topic)
         if topics.is_scalable(topic):
             scalable_seek.seek(session, topic, name, to)
             return
         found, _ = _one(session, topic, name)  # reports a missing subscription in a dry run too
-        where = place(to, session.now_ms)
+        where = position(to, session.now_ms)
         lag, consumers = lag_of(found).messages, len(found.consumers)
         session.describe(moved_subscription(str(topic_name(topic)), name, to, where, lag=lag, consumers=consumers))
         for one in _targets(session, topic, where):
@@ -325,7 +327,7 @@ def _one(session: Session, topic: str, name: str) -> tuple[SubscriptionStats, di
     return stats.subscriptions[name], documents[name]
 
 
-def _targets(session: Session, topic: str, where: Place) -> list[str]:
+def _targets(session: Session, topic: str, where: Position) -> list[str]:
     """The broker resolves a time for all partitions; other positions need a request per partition."""
     full = topic_name(topic)
     count = session.admin.topics.partitions(str(full)).partitions
@@ -340,7 +342,7 @@ def _targets(session: Session, topic: str, where: Place) -> list[str]:
     return [str(full.partition(index)) for index in range(count)]
 
 
-def _seek(session: Session, topic: str, name: str, where: Place) -> None:
+def _seek(session: Session, topic: str, name: str, where: Position) -> None:
     admin = session.admin.subscriptions
     if isinstance(where, int):
         session.do(f"move {name} of {topic}", lambda: admin.seek_to_time(topic, name, where))

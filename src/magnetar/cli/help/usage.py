@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
+from typing import Literal, get_args, get_origin
 
 import cyclopts
 
@@ -41,52 +42,116 @@ NEVER_MEANT = frozenset(("--yes", "--force"))  # options that skip a safety chec
 def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable[[str], cyclopts.App]) -> None:
     """`build` makes the command tree with the verbs of one noun."""
     app = build(tokens[0] if tokens else "")
-    known, place = _known(app, tokens)
-    help = " ".join(["magnetar", *known, "--help"])
+    known, command = _known(app, tokens)
     if isinstance(error, cyclopts.UnknownCommandError):
-        _tell_command(tokens, known, place, build)
-    elif isinstance(error, cyclopts.UnknownOptionError) and (found := _near_option(place, tokens)):
-        wrong, right = found
-        run = _line(_replaced(tokens, wrong, right))
-        tell(f"unknown option {wrong}", why=_usage(place, known), near=[right], run=run, code=CODE)
-    else:
-        tell(_problem(error), why=_usage(place, known), run=help, code=CODE)
+        _tell_command(tokens, known, command, build)
+        return
+    correction = _correction(error, command, tokens)
+    near = [] if correction is None else [correction[1]]
+    run = _line([*known, "--help"]) if correction is None else _line(_replaced(tokens, *correction))
+    tell(_problem(error), usage=usage(app, known), near=near, run=run, code=CODE)
+
+
+def usage(app: cyclopts.App, words: Iterable[str]) -> str:
+    """The command that `words` begin with, and its arguments: `magnetar topic list [NAMESPACE] [OPTIONS]`."""
+    known, command = _known(app, list(words))
+    if command.default_command is None:
+        return " ".join(["magnetar", *known, "VERB [ARGUMENTS] [OPTIONS]" if known else "[OPTIONS] NOUN VERB ..."])
+    arguments = [each for each in command.assemble_argument_collection() if each.index is not None or each.required]
+    return " ".join(["magnetar", *known, *map(_word, arguments), "[OPTIONS]"])
+
+
+def unquoted(text: str) -> str:
+    """Docstrings quote with backticks, as the reference page needs them. A terminal gets ordinary quotes."""
+    return text.replace("`", '"')
+
+
+def _word(argument: cyclopts.Argument) -> str:
+    if argument.index is None:
+        return f"{argument.name} {argument.name.strip('-').upper()}"
+    many = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
+    return f"{argument.names[0]}{many}" if argument.required else f"[{argument.names[0]}{many}]"
 
 
 def _problem(error: cyclopts.CycloptsError) -> str:
+    """The error in the words of this command line. cyclopts' own words are left for errors that no command causes."""
     match error:
+        case cyclopts.UnknownOptionError(token=token):
+            return f"unknown option {_option(token.keyword or token.value)}"
         case cyclopts.UnusedCliTokensError():
             return f"too many arguments: {shlex.join(error.unused_tokens or [])}"
         case cyclopts.MissingArgumentError(argument=argument) if argument is not None:
             name = error.keyword or argument.name
             return f"{name} requires a value" if error.keyword else f"{name} is missing"
-        case cyclopts.CoercionError(token=token, target_type=expected) if token is not None and expected in NUMBERS:
-            name = token.keyword or (error.argument.name if error.argument else "the value")
-            return f"{name} must be {NUMBERS[expected]}, got {token.value!r}"
-        case _:
-            return " ".join(str(error).split())
+        case cyclopts.RepeatArgumentError(token=token):
+            return f"{token.keyword or token.value} must be given only once"
+        case cyclopts.CoercionError(token=token, target_type=expected) if token is not None:
+            if expected in NUMBERS:
+                return f"{_name(error)} must be {NUMBERS[expected]}, got {token.value!r}"
+            if choices := _choices(error):
+                return f"{_name(error)} must be one of {', '.join(choices)}, got {token.value!r}"
+        case cyclopts.ValidationError(argument=argument) if argument is not None and argument.tokens:
+            value, reason = argument.tokens[0].value, error.exception_message.rstrip(".")
+            if reason.startswith("Must be "):
+                return f"{_name(error)} must be {_bound(reason.removeprefix('Must be '))}, got {value!r}"
+            return f"{_name(error)} is invalid: {reason[:1].lower()}{reason[1:]}"
+    text = " ".join(str(error).split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _bound(text: str) -> str:
+    """ ">= 1" in words."""
+    sign, _, number = text.partition(" ")
+    words = {">": "greater than", ">=": "at least", "<": "less than", "<=": "at most"}
+    return f"{words[sign]} {number}" if sign in words else text
+
+
+def _name(error: cyclopts.CycloptsError) -> str:
+    """The option as the user typed it, or the name of the argument."""
+    argument = error.argument
+    if argument is None:
+        return "the value"
+    return argument.tokens[0].keyword or argument.name if argument.tokens else argument.name
+
+
+def _choices(error: cyclopts.CoercionError) -> list[str]:
+    return [str(choice) for choice in get_args(error.target_type)] if get_origin(error.target_type) is Literal else []
+
+
+def _correction(error: cyclopts.CycloptsError, command: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
+    """A word of the command line and the word that the user probably meant."""
+    if isinstance(error, cyclopts.UnknownOptionError):
+        return _near_option(command, tokens)
+    if isinstance(error, cyclopts.CoercionError) and error.token is not None and (choices := _choices(error)):
+        near = alike(error.token.value, choices)[:1]
+        return (error.token.value, near[0]) if near and error.token.value in tokens else None
+    return None
+
+
+def _option(word: str) -> str:
+    return word.partition("=")[0]
 
 
 def _tell_command(
-    tokens: list[str], known: list[str], place: cyclopts.App, build: Callable[[str], cyclopts.App]
+    tokens: list[str], known: list[str], command: cyclopts.App, build: Callable[[str], cyclopts.App]
 ) -> None:
     """Corrects a misspelt noun together with a misspelt verb after it."""
     wrong, rest = tokens[len(known)], tokens[len(known) + 1 :]
     if wrong.startswith("-"):
         _tell_option(tokens, wrong)
         return
-    there = _commands(place)
-    found = alike(wrong, there)[:1]
-    meant = [*known, *found]
-    if found and not known and rest:
-        verbs = _commands(build(found[0])[found[0]])
+    names = _commands(command)
+    similar = alike(wrong, names)[:1]
+    meant = [*known, *similar]
+    if similar and not known and rest:
+        verbs = _commands(build(similar[0])[similar[0]])
         if verbs and rest[0] not in verbs:
             second = alike(rest[0], verbs)[:1]
             meant, rest = [*meant, *second], rest[1:] if second else rest
-    what = f"unknown command {wrong!r}" if not known else f"{' '.join(known)} has no verb {wrong!r}"
-    near = [" ".join(meant)] if found else []
-    run = _line([*meant, *rest]) if found else " ".join(["magnetar", *known, "--help"])
-    tell(what, why=f"expected one of {', '.join(there)}", near=near, run=run, code=CODE)
+    near = [" ".join(meant)] if similar else []
+    run = _line([*meant, *rest]) if similar else _line([*known, "--help"])
+    detail = f"{'the verbs' if known else 'the nouns'} are {', '.join(names)}"
+    tell(f"unknown command {' '.join([*known, wrong])!r}", detail=detail, near=near, run=run, code=CODE)
 
 
 def _tell_option(tokens: list[str], wrong: str) -> None:
@@ -96,11 +161,13 @@ def _tell_option(tokens: list[str], wrong: str) -> None:
     name, options = wrong.partition("=")[0], [*VALUED, *BARE]
     near = alike_options(name, options)[:1]
     run = _line(_replaced(tokens, name, near[0])) if near else "magnetar --help"
-    tell(f"unknown option {name}", why=f"allowed before the noun: {', '.join(options)}", near=near, run=run, code=CODE)
+    tell(
+        f"unknown option {name}", detail=f"allowed before the noun: {', '.join(options)}", near=near, run=run, code=CODE
+    )
 
 
 def _known(app: cyclopts.App, tokens: list[str]) -> tuple[list[str], cyclopts.App]:
-    """The words that name a command in the tree, and their place in the tree."""
+    """The words that name a command in the tree, and the command itself."""
     verbs: list[str] = []
     for word in tokens:
         if word not in _commands(app):
@@ -114,35 +181,20 @@ def _commands(app: cyclopts.App) -> list[str]:
     return [name for name in app if not name.startswith("-")]
 
 
-def _near_option(place: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
-    names = [name for one in place.assemble_argument_collection() for name in one.names if name.startswith("--")]
+def _near_option(command: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
+    names = [name for each in command.assemble_argument_collection() for name in each.names if name.startswith("--")]
     for token in tokens:
-        name = token.partition("=")[0]
+        name = _option(token)
         if name.startswith("--") and name not in names:
-            guesses = [one for one in names if one not in NEVER_MEANT]
-            found = [one for one in SYNONYMS.get(name, ()) if one in names] or alike_options(name, guesses)
-            if found:
-                return name, found[0]
+            guesses = [each for each in names if each not in NEVER_MEANT]
+            similar = [each for each in SYNONYMS.get(name, ()) if each in names] or alike_options(name, guesses)
+            if similar:
+                return name, similar[0]
     return None
 
 
 def _replaced(tokens: Iterable[str], wrong: str, right: str) -> list[str]:
     return [right + token.removeprefix(wrong) if token.partition("=")[0] == wrong else token for token in tokens]
-
-
-def _usage(place: cyclopts.App, known: list[str]) -> str:
-    """The arguments of the command."""
-    if place.default_command is None:
-        return "usage: " + " ".join(["magnetar", *known, "VERB", "..."])
-    taken = [one for one in place.assemble_argument_collection() if one.index is not None or one.required]
-    words = [_word(one.names[0], required=one.required, named=one.index is None) for one in taken]
-    return "usage: " + " ".join(["magnetar", *known, *words, "[OPTIONS]"])
-
-
-def _word(name: str, *, required: bool, named: bool) -> str:
-    if named:
-        return f"{name} {name.strip('-').upper()}"
-    return name if required else f"[{name}]"
 
 
 def _line(words: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
-from magnetar.cli.positions import place
+from magnetar.cli.positions import position
 from magnetar.layout.readable_range import DONE, START, ReadPosition
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ async def _plain(client: Client, topic: str, start: str) -> AsyncIterator[TopicR
     """With an id, the reader starts at that message; with a time, it seeks."""
     from magnetar.client.message import MessageId
 
-    where = place(start, client.runtime.wall())
+    where = position(start, client.runtime.wall())
     if isinstance(where, int):
         async with await client.create_reader(topic) as reader:
             await reader.seek(where)
@@ -69,7 +69,7 @@ async def _plain(client: Client, topic: str, start: str) -> AsyncIterator[TopicR
 async def _scalable(client: Client, topic: str, start: str) -> AsyncIterator[TopicReader]:
     from magnetar.client.consumer.config import InitialPosition
 
-    where = place(start, client.runtime.wall())
+    where = position(start, client.runtime.wall())
     if not isinstance(where, int | str):
         words = "--start of a scalable topic must be earliest, latest, a time (2026-11-15T10:00:00Z) or an age (10m)"
         raise Misuse(words, start=start)

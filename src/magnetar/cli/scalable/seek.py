@@ -7,8 +7,9 @@ from typing import Literal
 
 from magnetar.base.errors import Misuse, SubscriptionNotFound
 from magnetar.base.names import topic_name
+from magnetar.cli import positions
 from magnetar.cli.output.dry_run import moved_subscription, skipped
-from magnetar.cli.positions import place
+from magnetar.cli.positions import position
 from magnetar.cli.session import Session
 from magnetar.client.documents.scalable import ScalableSubscriptionStats
 from magnetar.client.documents.topics import MessageId
@@ -31,6 +32,12 @@ def clear(session: Session, topic: str, name: str) -> None:
     session.do(f"clear {name}", lambda: session.admin.scalable.skip_all(full, name))
 
 
+def refuse_malformed(to: str) -> None:
+    """As `positions.refuse_malformed`, which does not know positions in a segment."""
+    if _IN_A_SEGMENT.fullmatch(to) is None:
+        positions.refuse_malformed(to)
+
+
 def _known(session: Session, topic: str, name: str) -> tuple[str, ScalableSubscriptionStats]:
     """The full name of the topic, and the subscription. Reports a missing subscription, in a dry run too."""
     full = str(topic_name(topic))
@@ -45,7 +52,7 @@ def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | d
     found = _IN_A_SEGMENT.fullmatch(to)
     if found is not None:
         return {int(found[1]): (int(found[2]), int(found[3]))}
-    where = place(to, session.now_ms)
+    where = position(to, session.now_ms)
     if isinstance(where, MessageId):
-        raise Misuse("a message id of a scalable topic must name its segment: pass segment/ledger:entry", place=to)
+        raise Misuse("a message id of a scalable topic must name its segment: pass segment/ledger:entry", position=to)
     return where
