@@ -23,58 +23,58 @@ from simulation.world.config import world_config
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    asked = _parser().parse_args(words)
-    return int(asked.do(asked))
+    arguments = _parser().parse_args(words)
+    return int(arguments.do(arguments))
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     tally = Tally()
-    for result in run_worlds(range(asked.first, asked.first + asked.seeds), asked.jobs):
+    for result in run_worlds(range(arguments.first, arguments.first + arguments.seeds), arguments.jobs):
         tally.add(result)
         if result.findings:
             _say(f"seed {result.seed}: {len(result.findings)} finding(s); python -m simulation replay {result.seed}")
             _say(f"  {result.findings[0]}")
-    missed = marks.missing_marks(tally.marks) if asked.marks else []
+    missed = marks.missing_marks(tally.marks) if arguments.marks else []
     for name in missed:
         _say(f"no world met {name}: the faults are too tame, or nothing comes by there")
     _say(
         f"{tally.worlds} worlds, {tally.virtual_s:.0f} virtual seconds, {tally.messages} messages acknowledged, "
         f"{tally.received} delivered, {sum(tally.faults.values())} faults, {len(tally.failing)} failing"
     )
-    if asked.record is not None:
-        before = asked.record.read_text() if asked.record.exists() else ""
-        asked.record.write_text(page(tally, asked.first, date.today().isoformat()) + other_runs(before))
+    if arguments.record is not None:
+        before = arguments.record.read_text() if arguments.record.exists() else ""
+        arguments.record.write_text(page(tally, arguments.first, date.today().isoformat()) + other_runs(before))
     return 1 if tally.failing or missed else 0
 
 
-def _trace(asked: argparse.Namespace) -> int:
-    for result in run_worlds(asked.seed, 1):
+def _trace(arguments: argparse.Namespace) -> int:
+    for result in run_worlds(arguments.seed, 1):
         _say(f"{result.seed} {result.trace} {len(result.findings)}")
     return 0
 
 
-def _replay(asked: argparse.Namespace) -> int:
-    if asked.log:
+def _replay(arguments: argparse.Namespace) -> int:
+    if arguments.log:
         logging.basicConfig(level=logging.DEBUG, format="                %(name)s %(message)s", stream=sys.stdout)
-    found = world_config(asked.seed)
-    if asked.without:
-        found = found.without(*asked.without)
-    world = ClusterWorld(found)
+    config = world_config(arguments.seed)
+    if arguments.without:
+        config = config.without(*arguments.without)
+    world = ClusterWorld(config)
     outcome = world.run()
-    for row in found.rows():
+    for row in config.rows():
         _say(row)
-    topic = asked.topic or ""
+    topic = arguments.topic or ""
     if topic and "://" not in topic:
-        topic = next((plan.topic for plan in found.topics if plan.topic.endswith(f"/{topic}")), topic)
+        topic = next((plan.topic for plan in config.topics if plan.topic.endswith(f"/{topic}")), topic)
     rows = [
         (line.at, line.number, str(line)) for line in outcome.history.lines if line.topic in ("", topic) or not topic
     ]
     rows += [(at, -1, f"      {at:>9.3f} * {text}") for at, text in world.story]
     for at, _, row in sorted(rows):
-        if asked.since <= at <= asked.until:
+        if arguments.since <= at <= arguments.until:
             _say(row)
-    if asked.history is not None:
-        asked.history.write_text(outcome.history.dump())
+    if arguments.history is not None:
+        arguments.history.write_text(outcome.history.dump())
     _say(f"trace {outcome.trace}, {len(outcome.findings)} finding(s)")
     for finding in outcome.findings:
         _say(finding)

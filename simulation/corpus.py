@@ -21,11 +21,11 @@ class CorpusEntry:
 
 def read_corpus() -> list[CorpusEntry]:
     """Raises ValueError for a line that is not a seed and what it found."""
-    found: list[CorpusEntry] = []
+    entries: list[CorpusEntry] = []
     for row in FILE.read_text(encoding="utf-8").splitlines():
         if row and not row.startswith("#"):
             seed, _, what = row.partition(" ")
             if not what:
                 raise ValueError(f"a seed without what it found: {row}")
-            found.append(CorpusEntry(int(seed), what.strip()))
-    return found
+            entries.append(CorpusEntry(int(seed), what.strip()))
+    return entries

@@ -33,12 +33,12 @@ def page(tally: Tally, first: int, day: str) -> str:
 
 def other_runs(before: str) -> str:
     """The part of the page about runs outside the simulator, such as fuzzing: it stays."""
-    _, found, rest = before.partition(OTHER_RUNS)
-    return f"\n{found}{rest}" if found else ""
+    _, marker, rest = before.partition(OTHER_RUNS)
+    return f"\n{marker}{rest}" if marker else ""
 
 
-def _marks(found: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted({**dict.fromkeys(marks.WANTED, 0), **found}.items())
+def _marks(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted({**dict.fromkeys(marks.WANTED, 0), **counts}.items())
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, int]]) -> list[str]:

@@ -33,14 +33,14 @@ def check(history: History) -> Iterator[Finding]:
             kept[line.topic, line.facts["checkpoint"]] = list(seen[line.session])
         elif line.operation == record.READ_ALL:
             yield from _missed(history, line, seen[line.session], begun[line.topic, line.facts["reader"]])
-    known: dict[tuple[str, str, str], list[Line]] = {}  # by topic, reader and key: the longest sequence so far
+    longest: dict[tuple[str, str, str], list[Line]] = {}  # by topic, reader and key: the longest sequence so far
     topics = index_history(history).topics
     for session in sorted(seen):
-        yield from _one_sequence(seen[session], known, topics)
+        yield from _one_sequence(seen[session], longest, topics)
 
 
 def _one_sequence(
-    lines: list[Line], known: dict[tuple[str, str, str], list[Line]], topics: dict[str, Topic]
+    lines: list[Line], longest: dict[tuple[str, str, str], list[Line]], topics: dict[str, Topic]
 ) -> Iterator[Finding]:
     keys: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
@@ -48,7 +48,7 @@ def _one_sequence(
             reader = "" if topics[line.topic].kept else line.facts.get("reader", "")
             keys.setdefault((line.topic, reader, line.value.key), []).append(line)
     for name in sorted(keys):
-        mine, other = keys[name], known.get(name, [])
+        mine, other = keys[name], longest.get(name, [])
         for ours, theirs in zip(mine, other, strict=False):
             if _what(ours) != _what(theirs):
                 what = f"one reader saw {theirs.value} of segment {theirs.facts['segment']}, another one, at the same "
@@ -56,7 +56,7 @@ def _one_sequence(
                 yield Finding(12, name[0], what, (theirs, ours))
                 break
         if len(mine) > len(other):
-            known[name] = mine
+            longest[name] = mine
             yield from _twice(name[0], mine)
 
 

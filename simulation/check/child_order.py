@@ -28,23 +28,23 @@ def check(history: History) -> Iterator[Finding]:
 
 
 def _parents(history: History) -> dict[str, dict[int, list[int]]]:
-    found: dict[str, dict[int, list[int]]] = {}
+    parents: dict[str, dict[int, list[int]]] = {}
     for line in history.lines:
         if line.operation == record.RECORD:
-            known = found.setdefault(line.topic, {})
-            known.update({int(id): each[3] for id, each in line.facts["segments"].items()})
-    return found
+            segments = parents.setdefault(line.topic, {})
+            segments.update({int(id): each[3] for id, each in line.facts["segments"].items()})
+    return parents
 
 
 def ancestors(parents: dict[int, list[int]], segment: int) -> list[int]:
-    found: dict[int, None] = {}
+    ancestors_: dict[int, None] = {}
     left = list(parents.get(segment, []))
     while left:
-        one = left.pop()
-        if one not in found:
-            found[one] = None
-            left += parents.get(one, [])
-    return sorted(found)
+        id = left.pop()
+        if id not in ancestors_:
+            ancestors_[id] = None
+            left += parents.get(id, [])
+    return sorted(ancestors_)
 
 
 def _given(history: History, parents: dict[str, dict[int, list[int]]]) -> Iterator[Finding]:
@@ -55,9 +55,9 @@ def _given(history: History, parents: dict[str, dict[int, list[int]]]) -> Iterat
         latched = set(line.facts["latched"])
         holds = {(segment, holder) for segment, holder in line.facts["holds"]}
         early = set(line.facts.get("early", ()))
-        known = before.get((line.topic, line.subscription, line.facts["life"]), set())
+        values = before.get((line.topic, line.subscription, line.facts["life"]), set())
         before[line.topic, line.subscription, line.facts["life"]] = holds
-        for segment, holder in sorted(holds - known):
+        for segment, holder in sorted(holds - values):
             waits = [one for one in ancestors(parents.get(line.topic, {}), segment) if one not in latched]
             if segment in early:
                 waits = [one for one in waits if {who for id, who in holds if id == one} != {holder}]
@@ -76,7 +76,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
     taken: dict[tuple[int, int], list[Place]] = {}  # by session and segment, since it last went back there
     done: set[int] = set()  # segments of which nothing is owed any more, until the subscription is moved
     moves = 0
-    told: set[tuple[int, int]] = set()
+    delivered: set[tuple[int, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
         if standing.moves != moves:
@@ -90,7 +90,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
             mine.clear()
         mine.append(line.place)
         for older in ancestors(parents, segment):
-            if older in done or (older, segment) in told:
+            if older in done or (older, segment) in delivered:
                 continue
             owed = _owed(subscription, standing, by_segment.get(older, []), line)
             if not owed:
@@ -100,7 +100,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
             missing = next((place for place in owed if place not in got), None)
             if missing is None:
                 continue
-            told.add((older, segment))
+            delivered.add((older, segment))
             what = (
                 f"{subscription.name}: {line.value} of segment {segment} came while {topic.value_at(missing)} of "
                 f"{older}, before it, was not acknowledged"
@@ -112,11 +112,11 @@ def _owed(subscription: Subscription, standing: CursorState, places: list[Place]
     """The positions that the subscription must get and that no consumer has acknowledged."""
     if standing.born is None:
         return []
-    found = []
+    owed = []
     for place in places:
         value = subscription.topic.value_at(place)
         if value is None or standing.is_acked(place) or standing.passes(subscription.topic, value):
             continue
         if subscription.owed(standing.born, value, line.number) is not None:
-            found.append(place)
-    return found
+            owed.append(place)
+    return owed

@@ -64,9 +64,9 @@ def _settled(subscription: Subscription) -> Iterator[Finding]:
         if line.operation == record.RECEIVE and line.place is not None:
             holders.setdefault(line.place, {})[line.session, line.epoch] = line
         elif line.operation == record.NACK and line.place is not None:
-            for place, found in holders.items():
+            for place, holder in holders.items():
                 if place[:2] == line.place[:2]:
-                    found.pop((line.session, line.epoch), None)
+                    holder.pop((line.session, line.epoch), None)
         elif line.operation == record.SETTLE and "attachments" in line.facts:
             present = {(session, epoch) for session, epoch in line.facts["attachments"]}
             for place, seen in _owed(subscription, standing, line).items():
@@ -82,7 +82,7 @@ def _owed(subscription: Subscription, standing: CursorState, began: Line) -> dic
     born = standing.born
     if born is None or standing.loose:
         return {}
-    found: dict[Place, Line] = {}
+    owed: dict[Place, Line] = {}
     for place, seen in topic.seen.items():
         value = seen.value
         if value is None or standing.is_acked(place) or subscription.owed(born, value, began.number) is None:
@@ -91,8 +91,8 @@ def _owed(subscription: Subscription, standing: CursorState, began: Line) -> dic
             continue
         acked = topic.sends[value].acked
         if seen.number < began.number or (acked is not None and acked.number < began.number):
-            found[place] = seen
-    return found
+            owed[place] = seen
+    return owed
 
 
 def _confirmed(story: HistoryIndex, subscription: Subscription) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ def check(history: History) -> Iterator[Finding]:
                 what = f"{line.subscription}: segment {segment} is latched and its cursor not at the end on disk"
                 yield Finding(10, line.topic, what, (line,))
         name = (line.topic, line.subscription, line.facts["life"], line.facts.get("seeks", 0))
-        known = before.get(name)
+        previous = before.get(name)
         before[name] = line
-        if known is not None and not set(known.facts["latched"]) <= set(line.facts["latched"]):
-            yield Finding(10, line.topic, f"{line.subscription}: a latch was taken back", (known, line))
+        if previous is not None and not set(previous.facts["latched"]) <= set(line.facts["latched"]):
+            yield Finding(10, line.topic, f"{line.subscription}: a latch was taken back", (previous, line))

@@ -82,8 +82,8 @@ def _lists(history: History) -> Iterator[Finding]:
             if "topics" in line.facts:
                 yield from _compare(line, "topic", line.facts["topics"], topics)
             if "subscriptions" in line.facts:
-                known = {name: found for (topic, name), found in subscriptions.items() if topic == line.topic}
-                yield from _compare(line, "subscription", line.facts["subscriptions"], known)
+                existing = {name: found for (topic, name), found in subscriptions.items() if topic == line.topic}
+                yield from _compare(line, "subscription", line.facts["subscriptions"], existing)
         elif line.operation == record.SUBSCRIBE and line.facts.get("type") != READER:
             subscriptions.setdefault((line.topic, line.subscription), Existence()).making(line)
         elif line.operation == record.UNSUBSCRIBE:
@@ -92,9 +92,9 @@ def _lists(history: History) -> Iterator[Finding]:
             topics.setdefault(line.topic, Existence()).making(line)
         elif line.operation == record.DELETE:
             topics.setdefault(line.topic, Existence()).deleting(line)
-            for (topic, _), found in subscriptions.items():
+            for (topic, _), existence in subscriptions.items():
                 if topic == line.topic:
-                    found.deleting(line)
+                    existence.deleting(line)
 
 
 def _settings(history: History) -> Iterator[Finding]:
@@ -123,10 +123,12 @@ def _settings(history: History) -> Iterator[Finding]:
                 yield Finding(16, "", what, (before, line))
 
 
-def _compare(listed: Line, what: str, names: list[str], known: dict[str, Existence]) -> Iterator[Finding]:
-    for name, found in known.items():
-        assert found.line is not None
-        if name in names and not found.may:
-            yield Finding(16, listed.topic, f"{what} {name} is there, and never came to be", (found.line, listed))
-        elif name not in names and found.must:
-            yield Finding(16, listed.topic, f"{what} {name} is not there, and nobody deleted it", (found.line, listed))
+def _compare(listed: Line, what: str, names: list[str], existing: dict[str, Existence]) -> Iterator[Finding]:
+    for name, existence in existing.items():
+        assert existence.line is not None
+        if name in names and not existence.may:
+            yield Finding(16, listed.topic, f"{what} {name} is there, and never came to be", (existence.line, listed))
+        elif name not in names and existence.must:
+            yield Finding(
+                16, listed.topic, f"{what} {name} is not there, and nobody deleted it", (existence.line, listed)
+            )

@@ -74,8 +74,8 @@ class Topic:
 
     def segment(self, place: Place) -> int:
         """Of a scalable topic."""
-        found: int = self.seen[place].facts["segment"]
-        return found
+        id: int = self.seen[place].facts["segment"]
+        return id
 
     def _turn(self, place: Place) -> tuple[int, Place]:
         """A key goes through segments in the order of their ids; what else is in them has no order."""
@@ -90,14 +90,14 @@ class Topic:
 
     def last_sent_before(self, at: float) -> dict[int, Place]:
         """In each segment the last place of what was sent before a time."""
-        known = self._before.get(at)
-        if known is None:
-            known = self._before[at] = {}
+        latest = self._before.get(at)
+        if latest is None:
+            latest = self._before[at] = {}
             for place in self.places:
                 value = self.value_at(place)
                 if value in self.sends and self.sends[value].first.at < at:
-                    known[self.segment(place)] = place
-        return known
+                    latest[self.segment(place)] = place
+        return latest
 
     def upto(self, places: list[Place], place: Place) -> int:
         return bisect_left(places, place)
@@ -143,10 +143,10 @@ class HistoryIndex:
 
 
 def index_history(history: History) -> HistoryIndex:
-    length, known = history.digest
+    length, index = history.digest
     if length == len(history.lines):
-        assert isinstance(known, HistoryIndex)
-        return known
+        assert isinstance(index, HistoryIndex)
+        return index
     story = _index_history(history)
     history.digest = (len(history.lines), story)
     return story
@@ -194,11 +194,11 @@ def _send(topic: Topic, line: Line, under_way: dict[tuple[str, str, Value], Atte
 
 def _subscription(story: HistoryIndex, topic: Topic, line: Line) -> None:
     name = (line.topic, line.subscription)
-    known = story.subscriptions.get(name)
-    if known is None:
+    subscription = story.subscriptions.get(name)
+    if subscription is None:
         kind, earliest = line.facts.get("type", "Shared"), line.facts.get("earliest", True)
-        known = story.subscriptions[name] = Subscription(topic, line.subscription, kind, earliest)
-    known.lines.append(line)
+        subscription = story.subscriptions[name] = Subscription(topic, line.subscription, kind, earliest)
+    subscription.lines.append(line)
     if line.operation == record.RECEIVE and line.place is not None:
         topic.seen.setdefault(line.place, line)
 

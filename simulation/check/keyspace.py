@@ -22,9 +22,9 @@ def check(history: History) -> Iterator[Finding]:
             if not _covers(line):
                 yield Finding(5, line.topic, "the active ranges are not the whole keyspace, each hash once", (line,))
         elif line.operation == record.PROBE:
-            known = taken.setdefault(line.topic, set())
+            ids = taken.setdefault(line.topic, set())
             if line.phase == OK:
-                known.add(line.facts["segment"])
+                ids.add(line.facts["segment"])
             else:
                 what = f"segment {line.facts.get('segment')} takes no message in a healed world"
                 yield Finding(5, line.topic, what, (line,))
@@ -35,8 +35,8 @@ def check(history: History) -> Iterator[Finding]:
 
 def active(line: Line) -> dict[int, tuple[int, int]]:
     """The active segments of a record, with their ranges."""
-    found = line.facts["segments"].items()
-    return {int(id): (start, end) for id, (start, end, state, _, _) in found if state == "ACTIVE"}
+    segments = line.facts["segments"].items()
+    return {int(id): (start, end) for id, (start, end, state, _, _) in segments if state == "ACTIVE"}
 
 
 def _covers(line: Line) -> bool:

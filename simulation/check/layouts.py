@@ -18,7 +18,7 @@ def check(history: History) -> Iterator[Finding]:
         if line.operation != record.LAYOUT:
             continue
         name = (line.process, line.topic, line.session)
-        known = before.get(name)
+        previous = before.get(name)
         before[name] = line
-        if known is not None and line.facts["at"] < known.facts["at"]:
-            yield Finding(14, line.topic, f"{line.process} went back to an older layout", (known, line))
+        if previous is not None and line.facts["at"] < previous.facts["at"]:
+            yield Finding(14, line.topic, f"{line.process} went back to an older layout", (previous, line))

@@ -24,20 +24,20 @@ def check(history: History) -> Iterator[Finding]:
 def _subscription(subscription: Subscription) -> Iterator[Finding]:
     standing = CursorState()
     delivered: set[Value] = set()
-    told: set[Value] = set()
+    passed: set[Value] = set()
     moves = 0
     for line in subscription.lines:
         standing.feed(line)
         if line.operation == record.UNSUBSCRIBE and standing.moves != moves:
             delivered.clear()
-            told.clear()
+            passed.clear()
         moves = standing.moves
         if line.operation == record.RECEIVE and line.value is not None:
             delivered.add(line.value)
         elif line.operation in (record.SETTLE, record.DRAIN) and line.phase == OK:
-            for finding in _missing(subscription, standing, line, delivered | told):
+            for finding in _missing(subscription, standing, line, delivered | passed):
                 assert finding.lines[0].value is not None
-                told.add(finding.lines[0].value)
+                passed.add(finding.lines[0].value)
                 yield finding
 
 

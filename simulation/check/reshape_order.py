@@ -66,7 +66,7 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
     turns = {place: turn for turn, place in enumerate(topic.places)}
     standing = CursorState()
     streams: dict[tuple[int, int, str], DeliverySequence] = {}
-    told: set[tuple[Place, int]] = set()
+    delivered: set[tuple[Place, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
         if line.operation != record.RECEIVE or line.place is None or line.value is None or standing.adrift:
@@ -79,7 +79,7 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
         for older in topic.by_key[line.value.key]:
             if turns[older] >= turns[line.place]:
                 break
-            if older in stream.taken or standing.is_acked(older) or (older, line.session) in told:
+            if older in stream.taken or standing.is_acked(older) or (older, line.session) in delivered:
                 continue
             before = streams.get((line.session, topic.segment(older), line.value.key))
             if before is not None and older in before.taken:
@@ -89,7 +89,7 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
                 continue
             if standing.passes(topic, value):
                 continue
-            told.add((older, line.session))
+            delivered.add((older, line.session))
             what = (
                 f"{subscription.name}: {line.value} was delivered, and the older {value}, not acknowledged, not before"
             )

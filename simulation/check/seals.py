@@ -38,10 +38,10 @@ def _end(
 ) -> Iterator[Finding]:
     if end is None:
         return
-    before, told = ends.setdefault(name, ((end[0], end[1]), line))
+    before, sealed = ends.setdefault(name, ((end[0], end[1]), line))
     if before != (end[0], end[1]):
         what = f"segment {name[1]} ended at {before} and ends at {tuple(end)}"
-        yield Finding(8, name[0], what, (told, line))
+        yield Finding(8, name[0], what, (sealed, line))
 
 
 def _behind(history: History, ends: dict[Name, tuple[tuple[int, int], Line]]) -> Iterator[Finding]:

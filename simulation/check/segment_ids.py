@@ -14,7 +14,7 @@ from simulation.history import History, Line
 
 
 def check(history: History) -> Iterator[Finding]:
-    known: dict[tuple[str, str], tuple[object, Line]] = {}
+    first_uses: dict[tuple[str, str], tuple[object, Line]] = {}
     counters: dict[str, Line] = {}
     for line in history.lines:
         if line.operation != record.RECORD:
@@ -29,6 +29,6 @@ def check(history: History) -> Iterator[Finding]:
             if int(id) in line.facts.get("plain", ()):
                 start = end = 0  # of partitions the ranges say nothing
             what = (line.facts["incarnation"], start, end, tuple(parents))
-            first, told = known.setdefault((line.topic, id), (what, line))
+            first, first_line = first_uses.setdefault((line.topic, id), (what, line))
             if first != what:
-                yield Finding(13, line.topic, f"segment {id} was {first} and is {what}", (told, line))
+                yield Finding(13, line.topic, f"segment {id} was {first} and is {what}", (first_line, line))

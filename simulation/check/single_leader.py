@@ -24,11 +24,11 @@ def check(history: History) -> Iterator[Finding]:
                 yield Finding(7, line.topic, "another layout has the same epoch", (before, line))
         elif line.operation == record.SEGMENT:
             name = (line.topic, line.facts["segment"])
-            known = owned.get(name)
+            previous = owned.get(name)
             owned[name] = line
-            if known is not None and line.facts["term"] < known.facts["term"]:
-                what = f"segment {name[1]} obeyed term {line.facts['term']} after term {known.facts['term']}"
-                yield Finding(7, line.topic, what, (known, line))
+            if previous is not None and line.facts["term"] < previous.facts["term"]:
+                what = f"segment {name[1]} obeyed term {line.facts['term']} after term {previous.facts['term']}"
+                yield Finding(7, line.topic, what, (previous, line))
 
 
 def _layout(line: Line) -> object:

@@ -47,8 +47,8 @@ def _grows(topic: Topic) -> Iterator[Finding]:
         for attempt in send.attempts:
             ended = attempt.ended
             if ended is not None and attempt.ok and ended.place is not None:
-                one = logs.setdefault(ended.facts.get("segment", 0), [])
-                one.append((ended.number, ended, attempt.invoked.number))
+                segment_log = logs.setdefault(ended.facts.get("segment", 0), [])
+                segment_log.append((ended.number, ended, attempt.invoked.number))
     for log in logs.values():
         yield from _one_grows(topic, sorted(log))
 
@@ -61,10 +61,10 @@ def _one_grows(topic: Topic, acked: list[tuple[int, Line, int]]) -> Iterator[Fin
         before = highest[-1] if highest else None
         highest.append(line if before is None or before.place is None or line.place > before.place else before)
     for _, line, invoked in acked:
-        known = bisect_left(numbers, invoked)
-        if known == 0:
+        count = bisect_left(numbers, invoked)
+        if count == 0:
             continue
-        newest = highest[known - 1]
+        newest = highest[count - 1]
         if newest.place is not None and line.place is not None and line.place <= newest.place:
             what = f"{line.value} was sent after the receipt for {newest.place} was there, and is at {line.place}"
             yield Finding(6, topic.name, what, (newest, line))

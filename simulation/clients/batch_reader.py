@@ -112,16 +112,16 @@ class BatchReaderProcess(CheckpointConsumerProcess):
     def _end(self, plan: Plan, id: SegmentId, limit: int) -> tuple[ReadPosition, int, bool]:
         """The end of the batch in a segment, the number of messages up to it, and whether the segment is finished
         then."""
-        found = plan.stretches.get(id)
-        if found is None:
+        stretch = plan.stretches.get(id)
+        if stretch is None:
             return START, 0, False
-        if found.lost:
+        if stretch.lost:
             self._gone(id)
-        marks = found.marks
+        marks = stretch.marks
         if not marks:
-            return found.start, 0, found.sealed
+            return stretch.start, 0, stretch.sealed
         count = self._chance.randint(1, len(marks)) if limit else len(marks)
-        return marks[count - 1].place, marks[count - 1].messages, found.sealed and count == len(marks)
+        return marks[count - 1].place, marks[count - 1].messages, stretch.sealed and count == len(marks)
 
     def _gone(self, segment: SegmentId) -> None:
         raise AssertionError(f"{self.name}: messages of segment {segment} of {self._topic} are gone under its hold")
@@ -130,13 +130,13 @@ class BatchReaderProcess(CheckpointConsumerProcess):
         rows: list[Row] = []
         for id, (end, count, _) in sorted(ends.items()):
             if count:
-                found = await self._segment(plan, id, end)
-                if len(found) != count:
+                chunk = await self._segment(plan, id, end)
+                if len(chunk) != count:
                     raise AssertionError(
                         f"{self.name}: {count} messages of segment {id} of {self._topic} were planned up to {end}, "
-                        f"{len(found)} came"
+                        f"{len(chunk)} came"
                     )
-                rows += found
+                rows += chunk
         return rows
 
     async def _segment(self, plan: Plan, id: SegmentId, end: ReadPosition) -> list[Row]:
@@ -158,11 +158,11 @@ class BatchReaderProcess(CheckpointConsumerProcess):
 
 def _opened(layout: Layout, places: Places) -> Places:
     """The start of a batch: the given positions, and the segments whose ancestors are all read."""
-    found = dict(places)
-    for one in layout.segments:  # parents first: children have higher ids
-        if one.id not in found and all(found.get(id) == DONE for id in one.parents if id in layout):
-            found[one.id] = START
-    return found
+    positions = dict(places)
+    for segment in layout.segments:  # parents first: children have higher ids
+        if segment.id not in positions and all(positions.get(id) == DONE for id in segment.parents if id in layout):
+            positions[segment.id] = START
+    return positions
 
 
 def _values(data: bytes) -> list[Value | None]:

@@ -50,8 +50,8 @@ class GroupMemberProcess(StreamConsumerProcess):
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
         """Reports everything that it has received."""
         taken, self._taken = self._taken, []
-        for _, one in taken:
-            self.note(record.ACK, INVOKE, place=message_place(one), segment=message_segment(one))
+        for _, pending in taken:
+            self.note(record.ACK, INVOKE, place=message_place(pending), segment=message_segment(pending))
         try:
             await consumer.checkpoint()
         except MagnetarError as error:

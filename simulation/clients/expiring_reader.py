@@ -40,8 +40,8 @@ class ExpiringReaderProcess(BatchReaderProcess):
             if self._heed(await self._hold()):
                 await self._hold()
             if not self._stands[-1][1]:
-                found = await self._client.plan(self.address, {}, start="earliest")
-                self._firsts = {id: stretch.start for id, stretch in found.stretches.items()}
+                plan = await self._client.plan(self.address, {}, start="earliest")
+                self._firsts = {id: stretch.start for id, stretch in plan.stretches.items()}
         except MagnetarError as error:
             self._failed(record.READ_FROM, error, checkpoint=self._stands[-1][0])
             return None

@@ -140,9 +140,9 @@ class ClientProcesses:
                     self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
                 elif plan.type not in (READER, CHECKPOINT, BATCHES):
                     present = [process.attachment for process in self._present[topic.topic, plan.name]]
-                    found = [list(attachment) for attachment in present if attachment is not None]
+                    attachments = [list(attachment) for attachment in present if attachment is not None]
                     self.history.note(
-                        "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=found
+                        "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=attachments
                     )
 
     async def probe(self, actives: Callable[[str], Sequence[tuple[int, int, int]]]) -> None:

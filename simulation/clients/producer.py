@@ -123,8 +123,8 @@ class ProducerProcess:
         self._note(INVOKE, value, producer, **facts)
         session = self._session
 
-        def done(found: MessageId | None, error: MagnetarError | None) -> None:
-            self._done(producer, session, value, found, error)
+        def done(id: MessageId | None, error: MagnetarError | None) -> None:
+            self._done(producer, session, value, id, error)
 
         large = plan.oversized and self._chance.random() < plan.oversized
         try:
@@ -138,23 +138,23 @@ class ProducerProcess:
         producer: Producer[bytes],
         session: int,
         value: Value,
-        found: MessageId | None,
+        id: MessageId | None,
         error: MagnetarError | None,
     ) -> None:
         epoch = producer.counters[0].reattached
         where: dict[str, Any] = {}
         if error is None:
-            assert found is not None
+            assert id is not None
             self._unknown.pop(value, None)
             if self._topic.scalable:
-                where["segment"] = found.segment
+                where["segment"] = id.segment
             self._context.history.note(
                 self._plan.name,
                 record.SEND,
                 OK,
                 self._topic.topic,
                 value=value,
-                place=place_of(found),
+                place=place_of(id),
                 session=session,
                 epoch=epoch,
                 **where,

@@ -46,9 +46,9 @@ class RecordingOutbox:
 
     async def send(self, value: bytes, **options: Any) -> MessageId:
         self._taker.note(record.BURY, INVOKE, value=value_of(value))
-        found = await self._real.send(value, **options)
+        id = await self._real.send(value, **options)
         self._taker.buried(value_of(value), options["properties"][ORIGIN_MESSAGE_ID])
-        return found
+        return id
 
     async def close(self) -> None:
         await self._real.close()

@@ -43,23 +43,23 @@ def draw_target(chance: random.Random, now_s: float) -> Target:
     return EPOCH_MS + round(chance.uniform(0.0, now_s) * 1000)
 
 
-async def seek(one: SeekingProcess, consumer: Any, to: Target, **facts: Any) -> bool:
+async def seek(process: SeekingProcess, consumer: Any, to: Target, **facts: Any) -> bool:
     """Returns whether it succeeded."""
     loop = asyncio.get_running_loop()
     if isinstance(to, int):
         facts = {**facts, "since": (to - EPOCH_MS) / 1000 + TICK_S, "by_time": True}
     elif to is InitialPosition.LATEST:
         facts = {**facts, "since": loop.time()}
-    one.note(record.SEEK, INVOKE, **facts)
+    process.note(record.SEEK, INVOKE, **facts)
     try:
         await consumer.seek(to)
     except MagnetarError as error:
         if isinstance(error, Conflict) or "since" in facts:
-            one.note(record.SEEK, UNKNOWN, error=type(error).__name__, **facts)
+            process.note(record.SEEK, UNKNOWN, error=type(error).__name__, **facts)
         else:
-            one._failed(record.SEEK, error, **facts)
+            process._failed(record.SEEK, error, **facts)
         return False
     if to is InitialPosition.LATEST:
         facts["since"] = loop.time()
-    one.note(record.SEEK, OK, **facts)
+    process.note(record.SEEK, OK, **facts)
     return True

@@ -39,7 +39,7 @@ async def probe_segments(
         value = Value(name, _key(start, end), number)
         history.note(name, record.SEND, INVOKE, topic.topic, value=value, session=session)
         try:
-            found = await producer.send(value.payload, key=value.key)
+            id = await producer.send(value.payload, key=value.key)
         except MagnetarError as error:
             history.failed(name, record.SEND, error, topic.topic, value=value, session=session)
             history.note(name, record.PROBE, FAIL, topic.topic, segment=segment, error=type(error).__name__)
@@ -50,11 +50,11 @@ async def probe_segments(
             OK,
             topic.topic,
             value=value,
-            place=place_of(found),
+            place=place_of(id),
             session=session,
-            segment=found.segment,
+            segment=id.segment,
         )
-        history.note(name, record.PROBE, OK, topic.topic, segment=found.segment)
+        history.note(name, record.PROBE, OK, topic.topic, segment=id.segment)
     await producer.close()
 
 

@@ -62,24 +62,24 @@ class StreamConsumerProcess(ConsumerProcess):
 
     async def take(self, consumer: Any, timeout_s: float) -> Message[bytes] | None:
         """Receives one message, or a batch and returns its last message; all are recorded."""
-        found: list[Message[bytes]]
+        messages: list[Message[bytes]]
         if self.plan.works_s and not self._context.settling:
             await asyncio.sleep(self.plan.works_s)
         if self.plan.batched:
-            found = await consumer.receive_batch(BATCH_MAX, timeout_s=min(timeout_s, POLL_S))
+            messages = await consumer.receive_batch(BATCH_MAX, timeout_s=min(timeout_s, POLL_S))
         else:
             try:
-                found = [await consumer.receive(timeout_s)]
+                messages = [await consumer.receive(timeout_s)]
             except NoMessage:
                 return None
-        for message in found:
+        for message in messages:
             self._taken.append((asyncio.get_running_loop().time(), message))
             value = value_of(message.data)
             facts = {} if value is None or message.key == value.sent_key else {"key": message.key}
             self.note(
                 record.RECEIVE, OK, value=value, place=message_place(message), segment=message_segment(message), **facts
             )
-        return found[-1] if found else None
+        return messages[-1] if messages else None
 
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
         """Acknowledges this message and all before it."""

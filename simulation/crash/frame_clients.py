@@ -101,9 +101,9 @@ class Publisher:
 
     def publish(self, messages: list[str], *, batch: bool = False) -> None:
         """One message for each key; as one entry where they are a batch."""
-        made = [Message(self.name, key, self.published + place) for place, key in enumerate(messages)]
-        self.published += len(made)
-        for part in [made] if batch else [[item] for item in made]:
+        messages_ = [Message(self.name, key, self.published + place) for place, key in enumerate(messages)]
+        self.published += len(messages_)
+        for part in [messages_] if batch else [[item] for item in messages_]:
             unit = SendUnit(part, batch=batch, padding=self.padding)
             self.pending.append(unit)
             if self.attached:
@@ -216,8 +216,8 @@ class Subscriber:
         place = (data.ledgerId, data.entryId)
         words = [word % 2**64 for word in command.message.ack_set]
         got: list[tuple[int, Message]] = []
-        found = payloads(entry)
-        for index, payload in enumerate(found):
+        values = payloads(entry)
+        for index, payload in enumerate(values):
             if words and not words[index // 64] >> index % 64 & 1:
                 continue  # acknowledged before
             at = (*place, index)
@@ -225,8 +225,8 @@ class Subscriber:
             self._seen[at] = parse(payload)
             got.append((index, self._seen[at]))
         self.entries += 1
-        self.wire.flow(self.id, len(found))
-        self.manner(self, place, got, len(found))
+        self.wire.flow(self.id, len(values))
+        self.manner(self, place, got, len(values))
 
 
 def ack_nothing(subscriber: Subscriber, place: tuple[int, int], got: list[tuple[int, Message]], size: int) -> None:

@@ -55,19 +55,19 @@ class FrameConnection(asyncio.Protocol):
         """Connects and waits for the answer to CONNECT. Raises ConnectionGone if no broker listens or it refuses."""
         loop = asyncio.get_running_loop()
         try:
-            _, made = await loop.create_connection(lambda: cls(client_version), host, port)
+            _, connection = await loop.create_connection(lambda: cls(client_version), host, port)
         except OSError as error:
             raise ConnectionGone(f"cannot connect: {error}") from error
         connect = pb.BaseCommand(type=_T.CONNECT)
         connect.connect.client_version = client_version
         connect.connect.protocol_version = 21
-        made.write(encode_command(connect))
+        connection.write(encode_command(connect))
         try:
-            await made.connected
+            await connection.connected
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     # asyncio.Protocol
 
@@ -77,9 +77,9 @@ class FrameConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        found, consumed = frames.split(self._buffer, 0, FRAME_BYTES_MAX)
+        frames_, consumed = frames.split(self._buffer, 0, FRAME_BYTES_MAX)
         buffer, self._buffer = self._buffer, self._buffer[consumed:]
-        for start, end, stop in found:
+        for start, end, stop in frames_:
             command = frames.decode_command(buffer, start, end)
             if command is None:
                 raise BadFrame("the broker said something this client does not know")
@@ -144,20 +144,20 @@ class FrameConnection(asyncio.Protocol):
         **more: Any,
     ) -> None:
         command = pb.BaseCommand(type=_T.SUBSCRIBE)
-        asked = command.subscribe
-        asked.topic = topic
-        asked.subscription = subscription
-        asked.subType = kind  # type: ignore[assignment]
-        asked.consumer_id = consumer_id
-        asked.consumer_name = name
-        asked.initialPosition = pb.CommandSubscribe.Earliest
+        request = command.subscribe
+        request.topic = topic
+        request.subscription = subscription
+        request.subType = kind  # type: ignore[assignment]
+        request.consumer_id = consumer_id
+        request.consumer_name = name
+        request.initialPosition = pb.CommandSubscribe.Earliest
         for key, value in more.items():
             if key == "start":
-                asked.start_message_id.ledgerId, asked.start_message_id.entryId = (part % 2**64 for part in value)
+                request.start_message_id.ledgerId, request.start_message_id.entryId = (part % 2**64 for part in value)
             else:
-                setattr(asked, key, value)
+                setattr(request, key, value)
         self.consumers[consumer_id] = heard
-        await self.ask(command, asked)
+        await self.ask(command, request)
 
     def send(
         self,

@@ -74,9 +74,9 @@ class History:
     # What clients note
 
     def sending(self, topic: str, messages: Iterable[Message]) -> None:
-        known = self.sent.setdefault(topic, {})
+        sends = self.sent.setdefault(topic, {})
         for message in messages:
-            known.setdefault(message, Sent()).attempts += 1
+            sends.setdefault(message, Sent()).attempts += 1
 
     def receipt(self, topic: str, messages: list[Message], ledger: int, entry: int) -> None:
         """`ledger` -1: the broker already had the message, and does not name its position."""

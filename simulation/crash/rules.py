@@ -24,18 +24,18 @@ def never_sent(history: History) -> Iterator[str]:
     """Invariant 2: nothing is delivered that was never sent."""
     for delivery in history.deliveries:
         try:
-            known = parse(delivery.payload) in history.sent.get(delivery.topic, {})
+            is_sent = parse(delivery.payload) in history.sent.get(delivery.topic, {})
         except ValueError:
-            known = False
-        if not known:
+            is_sent = False
+        if not is_sent:
             yield f"{_at(delivery)} was delivered and never sent"
 
 
 def contradictions(history: History) -> Iterator[str]:
     """Invariant 6: a position holds the same message in every delivery, in every run, and in its receipt."""
     held: dict[tuple[str, Place], bytes] = {}
-    for topic, known in history.sent.items():
-        for message, sent in known.items():
+    for topic, messages in history.sent.items():
+        for message, sent in messages.items():
             for place in sent.places:
                 before = held.setdefault((topic, place), message.payload)
                 if before != message.payload:
@@ -48,15 +48,15 @@ def contradictions(history: History) -> Iterator[str]:
 
 def duplicates(history: History) -> Iterator[str]:
     """Invariant 3: a message has as many places as it was sent times at most; one with deduplication."""
-    for topic, known in history.sent.items():
+    for topic, messages in history.sent.items():
         places: dict[Message, set[Place]] = {}
         for place, payload in history.log(topic):
             places.setdefault(parse(payload), set()).add(place)
-        for message, sent in known.items():
-            found = places.get(message, set()) | set(sent.places)
+        for message, sent in messages.items():
+            stored = places.get(message, set()) | set(sent.places)
             allowed = 1 if topic in history.once else sent.attempts
-            if len(found) > allowed:
-                yield f"{topic} {message.payload!r} is at {sorted(found)}, sent {sent.attempts} times"
+            if len(stored) > allowed:
+                yield f"{topic} {message.payload!r} is at {sorted(stored)}, sent {sent.attempts} times"
             if sent.receipts > sent.attempts:
                 yield f"{topic} {message.payload!r} was receipted {sent.receipts} times, sent {sent.attempts} times"
 

@@ -47,8 +47,8 @@ class CrashingRuntime(InlineRuntime):
                 self._power.out.set()
                 raise
 
-        made = super().offload(watched, lane)
-        return asyncio.get_running_loop().create_future() if self._power.out.is_set() else made
+        thread = super().offload(watched, lane)
+        return asyncio.get_running_loop().create_future() if self._power.out.is_set() else thread
 
 
 class BrokerRun:
@@ -160,15 +160,15 @@ class SingleBrokerWorld:
 
 async def _told(story: Awaitable[None], node: Node) -> None:
     """Runs until the scenario ends or the node gives up; then the scenario is abandoned where it stands."""
-    told = asyncio.ensure_future(story)
+    task = asyncio.ensure_future(story)
     stopping = asyncio.ensure_future(node.stopping.wait())
-    await asyncio.wait([told, stopping], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
         stopping.cancel()
-        await told
+        await task
         return
-    told.cancel()
-    await asyncio.wait([told])
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _bury(loop: VirtualLoop, network: Network) -> None:

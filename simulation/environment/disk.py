@@ -213,10 +213,10 @@ class SimulatedFiles:
 
     def mkdir(self, directory: str) -> None:
         self.alive()
-        made = directory
-        while made and made not in self._directories:
-            self._directories[made] = False
-            made = made.rpartition("/")[0]
+        created = directory
+        while created and created not in self._directories:
+            self._directories[created] = False
+            created = created.rpartition("/")[0]
 
     def sync_dir(self, directory: str) -> None:
         self._count()
@@ -334,10 +334,10 @@ class SimulatedFiles:
         )
 
 
-def _exists(directory: str | None, there: dict[str, bool], known: dict[str, bool]) -> bool:
+def _exists(directory: str | None, there: dict[str, bool], cache: dict[str, bool]) -> bool:
     """Whether this directory and all above it exist; directories that no call created count as existing."""
     while directory:
-        if directory in known and directory not in there:
+        if directory in cache and directory not in there:
             return False
         directory = _parent(directory)
     return True

@@ -38,10 +38,10 @@ class InlineRuntime:
         return asyncio.get_running_loop().time()
 
     def rng(self, stream: str) -> random.Random:
-        found = self._rngs.get(stream)
-        if found is None:
-            found = self._rngs[stream] = random.Random(f"{self._seed}:{stream}")
-        return found
+        random_ = self._rngs.get(stream)
+        if random_ is None:
+            random_ = self._rngs[stream] = random.Random(f"{self._seed}:{stream}")
+        return random_
 
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if owner.closed:

@@ -136,10 +136,10 @@ class Network:
         if not link.cut:
             return
         link.cut = False
-        for one, other in self._between(a, b):
-            sender = one if one.here == a else other
+        for end, other in self._between(a, b):
+            sender = end if end.here == a else other
             if sender.under_way and self._faults.random() < 0.5:
-                self._sever(one, other)
+                self._sever(end, other)
         self._flow(a, b)
 
     def release(self, a: str, b: str) -> None:
@@ -154,13 +154,13 @@ class Network:
 
     def lose(self, a: str, b: str) -> None:
         """Resets their connections: both sides are notified, and bytes in flight are lost."""
-        for one, other in self._between(a, b):
-            self._sever(one, other)
+        for end, other in self._between(a, b):
+            self._sever(end, other)
 
-    def half_open(self, told: str, other: str) -> None:
+    def half_open(self, deaf: str, other: str) -> None:
         """Notifies one side; the other one notices when it writes, or by its own keep-alive."""
-        for one, two in self._between(told, other):
-            near, far = (one, two) if one.here == told else (two, one)
+        for end, peer in self._between(deaf, other):
+            near, far = (end, peer) if end.here == deaf else (peer, end)
             near.sever(WriteOutcome.SILENT)
             far.sever(WriteOutcome.ON_WRITE)
             self.reset(near)
@@ -171,10 +171,10 @@ class Network:
         self._dark[name] = power
         for key in [key for key in self._listening if key[0] == name]:
             remains += [self._listening.pop(key)]
-        for number, (one, other) in list(self.ends.items()):
-            if name not in (one.here, other.here):
+        for number, (end, other) in list(self.ends.items()):
+            if name not in (end.here, other.here):
                 continue
-            mine, theirs = (one, other) if one.here == name else (other, one)
+            mine, theirs = (end, other) if end.here == name else (other, end)
             remains.append(mine)
             if theirs.here == name:
                 del self.ends[number]
@@ -184,8 +184,8 @@ class Network:
     def up(self, name: str) -> None:
         """A machine starts: it does not know older connections, and resets those that still send."""
         self._hosts[name] = True
-        for one, other in list(self.ends.values()):
-            for end in (one, other):
+        for near, other in list(self.ends.values()):
+            for end in (near, other):
                 if end.there == name and end.fate is WriteOutcome.SILENT and not end.lost:
                     end.fate = WriteOutcome.ON_WRITE
                     if end.unread:
@@ -284,10 +284,10 @@ class Network:
         return self._ports
 
     def _link(self, a: str, b: str) -> DirectedLink:
-        found = self._links.get((a, b))
-        if found is None:
-            found = self._links[(a, b)] = DirectedLink()
-        return found
+        link = self._links.get((a, b))
+        if link is None:
+            link = self._links[(a, b)] = DirectedLink()
+        return link
 
     def _between(self, a: str, b: str) -> list[tuple[SimulatedTransport, SimulatedTransport]]:
         return [pair for pair in self.ends.values() if {pair[0].here, pair[1].here} == {a, b}]
@@ -296,15 +296,15 @@ class Network:
         link = self._link(a, b)
         if link.blocked:
             return
-        for one, other in self._between(a, b):
-            one.kick()
+        for end, other in self._between(a, b):
+            end.kick()
             other.kick()
         waiters, link.waiters = link.waiters, []
         for waiter in waiters:
             _wake(waiter)
 
-    def _sever(self, one: SimulatedTransport, other: SimulatedTransport) -> None:
-        for end in (one, other):
+    def _sever(self, near: SimulatedTransport, other: SimulatedTransport) -> None:
+        for end in (near, other):
             end.sever(WriteOutcome.SILENT)
             self.reset(end)
 

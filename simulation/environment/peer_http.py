@@ -211,11 +211,11 @@ class ServerConnection(asyncio.Protocol):
         target = urlsplit(head.target.decode())
         pairs = parse_qsl(target.query, keep_blank_values=True)
         headers = {name.decode(): value.decode() for name, value in head.headers}
-        asked = Request(head.method.decode(), target.path, dict(pairs), headers, b"".join(self._body), pairs=pairs)
+        request = Request(head.method.decode(), target.path, dict(pairs), headers, b"".join(self._body), pairs=pairs)
         if self._is_refused:
             response = refused(503, "too many connections of one address: try again later")
         else:
-            response = await handle(self._node, asked)
+            response = await handle(self._node, request)
         body = await whole(response)
         shown = [*response.headers.items(), ("content-length", str(len(body))), ("connection", "close")]
         for event in (

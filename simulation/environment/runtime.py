@@ -50,10 +50,10 @@ class SimulatedRuntime:
         return self._loop.time()
 
     def rng(self, stream: str) -> random.Random:
-        found = self._rngs.get(stream)
-        if found is None:
-            found = self._rngs[stream] = self.host.streams.fork("schedule", f"{self.incarnation}/{stream}")
-        return found
+        random_ = self._rngs.get(stream)
+        if random_ is None:
+            random_ = self._rngs[stream] = self.host.streams.fork("schedule", f"{self.incarnation}/{stream}")
+        return random_
 
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if owner.closed:
@@ -64,11 +64,11 @@ class SimulatedRuntime:
         return task
 
     def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
-        found = self._lanes.get(lane)
-        if found is None:
+        thread = self._lanes.get(lane)
+        if thread is None:
             chance = self.host.streams.fork("schedule", f"{self.incarnation}/lane/{lane}")
-            found = self._lanes[lane] = SimulatedThread(self.host, chance)
-        return found.run(work)
+            thread = self._lanes[lane] = SimulatedThread(self.host, chance)
+        return thread.run(work)
 
     def mark(self, name: str, **facts: object) -> None:
         if self.host.on_mark is not None and not self.incarnation.dead:

@@ -117,8 +117,8 @@ class FaultInjector:
         self._later(fault, self._world.network.heal, *fault.where)
 
     def _part(self, fault: Fault) -> None:
-        one, other = fault.where
-        for ends in ((one, other), (other, one)):
+        broker, other = fault.where
+        for ends in ((broker, other), (other, broker)):
             self._world.network.cut(*ends)
             self._later(fault, self._world.network.heal, *ends)
 

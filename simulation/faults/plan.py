@@ -110,10 +110,10 @@ def draw_faults(place: FaultTargets, chaos_s: float, rng: random.Random) -> tupl
     chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
     if place.peers and rng.random() < STEP_SHARE:
         chosen.append(FaultKind.AT_STEP)
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for kind in chosen:
-        found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
-    return tuple(sorted(found, key=lambda fault: fault.at_s))
+        faults += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
+    return tuple(sorted(faults, key=lambda fault: fault.at_s))
 
 
 def _times(rng: random.Random) -> int:
@@ -168,8 +168,8 @@ def _fault(kind: FaultKind, place: FaultTargets, at_s: float, rng: random.Random
 def _link(place: FaultTargets, rng: random.Random) -> tuple[str, str]:
     """A client and a broker, in one direction or the other; two brokers only where they talk to each other."""
     if place.peers and len(place.brokers) > 1 and rng.random() < 0.4:
-        one, other = rng.sample(place.brokers, 2)
-        return one, other
+        broker, other = rng.sample(place.brokers, 2)
+        return broker, other
     ends = [rng.choice(place.clients), rng.choice(place.brokers)]
     rng.shuffle(ends)
     return ends[0], ends[1]

@@ -32,15 +32,15 @@ def with_mixed_chunks(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """At least two producers that send in rare bursts, so that their chunks are mixed; and readers that come and go."""
 
     def added(topic: Any) -> Any:
-        made = with_chunks(rng, with_consumer_kinds(rng, replace(topic, subscriptions=())))
+        variant = with_chunks(rng, with_consumer_kinds(rng, replace(topic, subscriptions=())))
         large = tuple(
             replace(one, padding_bytes=padding, batch_messages=1, pause_s=0.1)
-            for one, padding in zip(made.producers, (3_000, *[0] * len(made.producers)), strict=False)
+            for one, padding in zip(variant.producers, (3_000, *[0] * len(variant.producers)), strict=False)
         )
-        brief = tuple(replace(one, stint_s=0.3, holds_s=0.0) for one in made.subscriptions)
+        brief = tuple(replace(one, stint_s=0.3, holds_s=0.0) for one in variant.subscriptions)
         names = {one.name for one in brief}
         others = tuple(one for one in topic.subscriptions if one.type != BATCHES and one.name not in names)
-        return replace(made, producers=large, subscriptions=(*others, *brief))
+        return replace(variant, producers=large, subscriptions=(*others, *brief))
 
     kept = [topic for topic in world.topics if topic.kept and not topic.regular]
     return replace(world, topics=tuple(map(added, kept)), settings={**world.settings, **MESSAGE_BYTES})

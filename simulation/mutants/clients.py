@@ -151,22 +151,22 @@ def _refusing_chunks(world: WorldConfig, rng: random.Random) -> WorldConfig:
 def _restless(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Stream consumers of one broker that come and go all the time, and work on their messages. The broker's
     notifications arrive late and together: a segment is taken away in the very step in which its attach is answered."""
-    one = world.brokers[:1]
+    first = world.brokers[:1]
     late = [
-        Fault(at_s, FaultKind.HOLD, (*one, host), for_s=rng.uniform(0.1, 0.25))
+        Fault(at_s, FaultKind.HOLD, (*first, host), for_s=rng.uniform(0.1, 0.25))
         for host in (CONSUMERS, OTHERS)
         for at_s in (rng.uniform(CALM_S, world.chaos_s) for _ in range(HELD_TIMES))
     ]
 
     def churned(topic: TopicPlan) -> TopicPlan:
-        made = with_work(with_churn(rng, topic))
-        streams = tuple(replace(one, consumers=5) for one in made.subscriptions if one.batched)
-        return replace(made, subscriptions=streams)
+        variant = with_work(with_churn(rng, topic))
+        streams = tuple(replace(one, consumers=5) for one in variant.subscriptions if one.batched)
+        return replace(variant, subscriptions=streams)
 
     assert world.scale is not None
     scale = replace(world.scale, segments=8, active_max=8, reshape_s=100.0)
     topics = tuple(churned(topic) for topic in world.topics if not topic.regular)
-    return with_faults(replace(world, brokers=one, scale=scale, topics=topics, faults=()), late)
+    return with_faults(replace(world, brokers=first, scale=scale, topics=topics, faults=()), late)
 
 
 def _cramped(world: WorldConfig, rng: random.Random) -> WorldConfig:
@@ -174,8 +174,8 @@ def _cramped(world: WorldConfig, rng: random.Random) -> WorldConfig:
 
     def small(topic: TopicPlan) -> TopicPlan:
         streams = [one for one in topic.subscriptions if one.type == STREAM and not one.seeks and not one.skipped]
-        made = tuple(replace(one, chunked_max=2, consumers=1) for one in streams)
-        return with_mixed(replace(topic, subscriptions=made))
+        plans = tuple(replace(one, chunked_max=2, consumers=1) for one in streams)
+        return with_mixed(replace(topic, subscriptions=plans))
 
     kept = [topic for topic in world.topics if topic.kept and not topic.regular]
     return replace(world, topics=tuple(map(small, kept)), settings={**world.settings, **MESSAGE_BYTES})

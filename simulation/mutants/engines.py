@@ -68,15 +68,15 @@ class Mutant:
 
     def config(self, seed: int) -> WorldConfig | None:
         """The world of a seed, if the mutant applies to it; else None."""
-        found = world_config(seed)
-        if found.shared != self.shared or len(found.brokers) < self.brokers:
+        config = world_config(seed)
+        if config.shared != self.shared or len(config.brokers) < self.brokers:
             return None
-        if (found.scale is not None) != self.scalable:
+        if (config.scale is not None) != self.scalable:
             return None
         if self.provoke is None:
-            return found
-        made = self.provoke(found, random.Random(f"{seed}:{self.name}"))
-        return made if made.topics else None
+            return config
+        provoked = self.provoke(config, random.Random(f"{seed}:{self.name}"))
+        return provoked if provoked.topics else None
 
     def findings(self, seed: int) -> list[str] | None:
         """The findings of its world; None: it does not apply to the seed."""
@@ -96,9 +96,9 @@ class Mutant:
         did."""
         tried, seed = 0, first
         while tried < self.seeds:
-            found = self.findings(seed)
-            tried += found is not None
-            if found:
+            findings = self.findings(seed)
+            tried += findings is not None
+            if findings:
                 return seed, tried
             seed += 1
         raise LookupError(f"{self.name}: not caught by {tried} worlds from seed {first} on")

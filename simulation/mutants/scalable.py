@@ -103,7 +103,7 @@ def _only_parents() -> list[Patch]:
 
 
 def _unseeded() -> list[Patch]:
-    async def seed(self: DedupSnapshots, known: Dedup) -> None:
+    async def seed(self: DedupSnapshots, dedup: Dedup) -> None:
         """What the parents knew of producers is forgotten."""
 
     return [(DedupSnapshots, "seed", seed)]
@@ -117,9 +117,9 @@ def _careless_heir() -> list[Patch]:
 
 
 def _no_cursor() -> list[Patch]:
-    async def cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool | None = None) -> None:
+    async def cursor(topic: Topic, key: SubscriptionLife, *, at_end: bool, asked: bool | None = None) -> None:
         if asked is not None:  # a subscription that is made; the children of a reshape get none
-            await real(topic, one, at_end=at_end, asked=asked)
+            await real(topic, key, at_end=at_end, asked=asked)
 
     real = cursors.place
     return [(segments, "place", cursor)]
@@ -135,11 +135,11 @@ def _deaf_leader() -> list[Patch]:
     rows = {(takeover.Phase.LEADING, kind): Transition(on, (takeover.Phase.LEADING,)) for kind in deaf}
 
     async def look(self: StoredSubscription) -> None:
-        one, version = await self._term.context.records.subscription(self._term.name, self.one.name)
-        if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
+        stored, version = await self._term.context.records.subscription(self._term.name, self.one.name)
+        if stored is None or stored.life != self.one.life or stored.standing is not SubscriptionState.LIVE:
             await real(self)  # the subscription was removed: no leader goes on with it
             return
-        self.one, self._version = one, version
+        self.one, self._version = stored, version
 
     real = StoredSubscription.look
     return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (StoredSubscription, "look", look)]
@@ -157,8 +157,8 @@ def _restarted_ids() -> list[Patch]:
     """A name that is used again starts with fresh counters."""
 
     def created(before: Record | None, *args: Any, **more: Any) -> Record:
-        made: Record = real(before, *args, **more)
-        return made if before is None else replace(real(None, *args, **more), incarnation=made.incarnation)
+        record: Record = real(before, *args, **more)
+        return record if before is None else replace(real(None, *args, **more), incarnation=record.incarnation)
 
     real = record.created
     return [(record, "created", created)]
@@ -198,9 +198,9 @@ def _forgotten_holds() -> list[Patch]:
 def _stale_plans() -> list[Patch]:
     """An earlier measurement from a position is used again, though more messages have come."""
 
-    async def measure(self: TopicMeter, asked: RangeRequest) -> EncodedRange:
+    async def measure(self: TopicMeter, request: RangeRequest) -> EncodedRange:
         before = self._asked
-        return self._told if before is not None and before.start == asked.start else await real(self, asked)
+        return self._told if before is not None and before.start == request.start else await real(self, request)
 
     real = TopicMeter.measure
     return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]
@@ -340,14 +340,14 @@ def _stale_receipts() -> list[Patch]:
 
 def _late_acks_over_bad_links(world: WorldConfig, chance: random.Random) -> WorldConfig:
     """The same consumers lose their connections again and again: holds end while more is read ahead."""
-    made = _late_acks(world, chance)
+    variant = _late_acks(world, chance)
     lost = [
-        Fault(chance.uniform(CALM_S, made.chaos_s), FaultKind.LOSE, (broker, host), for_s=chance.uniform(0.1, 0.3))
-        for broker in made.brokers
+        Fault(chance.uniform(CALM_S, variant.chaos_s), FaultKind.LOSE, (broker, host), for_s=chance.uniform(0.1, 0.3))
+        for broker in variant.brokers
         for host in (CONSUMERS, OTHERS)
         for _ in range(LOST_TIMES)
     ]
-    return with_faults(made, lost)
+    return with_faults(variant, lost)
 
 
 def scalable_mutant(name: str, seeds: int, near: int, patches: Any, provoke: Any = None, brokers: int = 1) -> Mutant:

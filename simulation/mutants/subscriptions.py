@@ -43,9 +43,9 @@ from simulation.world.workload import QUEUE, TopicPlan
 def _half_seeks() -> list[Patch]:
     """A seek moves the segments that take messages, and forgets those before them."""
 
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
-        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
-        return {id: stop for id, stop in found.items() if layout.segment(id).is_active}
+    def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        targets: dict[SegmentId, SegmentTarget] = real(target, layout)
+        return {id: stop for id, stop in targets.items() if layout.segment(id).is_active}
 
     real = seek_target.stops
     return [(seek, "stops", stops)]
@@ -65,11 +65,11 @@ def _moved_once() -> list[Patch]:
     """A cursor that one seek has moved counts as moved by every later seek."""
 
     async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
-        found = topic.subscriptions.get(request.subscription.name)
-        if found is None or cursor_reset.SEEKS_PROPERTY not in found.cursor.properties:
+        subscription = topic.subscriptions.get(request.subscription.name)
+        if subscription is None or cursor_reset.SEEKS_PROPERTY not in subscription.cursor.properties:
             return await real(records, topic, request)
         end = topic.managed.terminated
-        return CursorPlacedReply(end is not None and found.cursor.drained(end))
+        return CursorPlacedReply(end is not None and subscription.cursor.drained(end))
 
     real = cursor_reset.reset
     return [(segments, "reset", reset)]
@@ -78,10 +78,10 @@ def _moved_once() -> list[Patch]:
 def _half_skips() -> list[Patch]:
     """A skip of everything skips active segments only."""
 
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
-        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
-        ends = asked.where is Where.LATEST
-        return {id: stop for id, stop in found.items() if layout.segment(id).is_active or not ends}
+    def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        targets: dict[SegmentId, SegmentTarget] = real(target, layout)
+        ends = target.where is Where.LATEST
+        return {id: stop for id, stop in targets.items() if layout.segment(id).is_active or not ends}
 
     real = seek_target.stops
     return [(seek, "stops", stops)]
@@ -105,8 +105,8 @@ def _sudden_end() -> list[Patch]:
 def _untold_gap() -> list[Patch]:
     """Deleted messages in front of a measured position are skipped without an error."""
 
-    async def measure(self: TopicMeter, asked: RangeRequest) -> EncodedRange:
-        return told((await real(self, asked)).stretch._replace(lost=False))
+    async def measure(self: TopicMeter, request: RangeRequest) -> EncodedRange:
+        return told((await real(self, request)).stretch._replace(lost=False))
 
     real = TopicMeter.measure
     return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]
@@ -131,26 +131,26 @@ def _migrating(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
 
     def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
-        made = with_migration(rng, replace(topic, topic=topic.topic.replace(LEFT, KEPT)))  # as plain ones keep it
+        variant = with_migration(rng, replace(topic, topic=topic.topic.replace(LEFT, KEPT)))  # as plain ones keep it
         queues = [
-            replace(one, earliest=False, consumers=1, stint_s=0.5) for one in made.subscriptions if one.type == QUEUE
+            replace(one, earliest=False, consumers=1, stint_s=0.5) for one in variant.subscriptions if one.type == QUEUE
         ]
-        return replace(made, subscriptions=tuple(queues))
+        return replace(variant, subscriptions=tuple(queues))
 
     return _moving(added)(world, rng)
 
 
 def _skipping(world: WorldConfig, rng: random.Random) -> WorldConfig:
     """The same for skips of everything, with consumers that keep sealed segments for long, and do not stay."""
-    found = _moving(with_skips)(with_many_reshapes(world, rng), rng)
+    moving = _moving(with_skips)(with_many_reshapes(world, rng), rng)
     topics = tuple(
         replace(
             topic,
             subscriptions=tuple(replace(one, holds_s=3.0, stint_s=1.0) for one in topic.subscriptions),
         )
-        for topic in found.topics
+        for topic in moving.topics
     )
-    return replace(found, topics=topics)
+    return replace(moving, topics=topics)
 
 
 SUBSCRIPTION_MUTANTS = (

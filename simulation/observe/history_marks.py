@@ -15,17 +15,17 @@ from simulation.world.workload import QUEUE
 
 
 def count_marks(history: History) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for subscription in index_history(history).subscriptions.values():
         for line in subscription.lines:
             if line.operation != record.SEEK or line.phase != OK:
                 continue
             if line.process == "mover":
-                found["subscription.skipped"] += 1
+                counts["subscription.skipped"] += 1
             elif subscription.type == QUEUE:
-                found["queue.sought"] += 1
+                counts["queue.sought"] += 1
             if line.facts.get("by_time"):
-                found["time.sought"] += 1
-    found["gap.told"] = sum(1 for line in history.lines if line.operation == record.GAP)
-    found["topic.migrated"] = sum(1 for line in history.lines if line.operation == record.MIGRATE and line.phase == OK)
-    return +found
+                counts["time.sought"] += 1
+    counts["gap.told"] = sum(1 for line in history.lines if line.operation == record.GAP)
+    counts["topic.migrated"] = sum(1 for line in history.lines if line.operation == record.MIGRATE and line.phase == OK)
+    return +counts

@@ -42,26 +42,26 @@ class StoreRecorder:
     def inventory(self) -> None:
         """At rest: the existing segments and cursors, and the expected ones."""
         tree = self._world.store.content.tree
-        for topic, found in sorted(self._records.items()):
+        for topic, topic_record in sorted(self._records.items()):
             name = topic_name(topic)
             below = f"{paths.MANAGED_LEDGERS}/{name.namespace}/segment/{name.encoded_local_name}"
             there: dict[str, list[str]] = {}
             for descriptor in tree.below.get(below, ()):
                 at = f"{below}/{descriptor}"
                 there[str(paths.topic_of(at).segment.id)] = self._cursors(at)  # type: ignore[union-attr]
-            for one in found.layout.segments:
-                if one.legacy_topic and found.is_live:  # a plain topic that was migrated
-                    there[str(one.id)] = self._cursors(paths.topic(topic_name(one.legacy_topic), 1))
+            for segment in topic_record.layout.segments:
+                if segment.legacy_topic and topic_record.is_live:  # a plain topic that was migrated
+                    there[str(segment.id)] = self._cursors(paths.topic(topic_name(segment.legacy_topic), 1))
             ready, unready = self._subscriptions(name)
             self._world.history.note(
                 "world",
                 record.INVENTORY,
                 OK,
                 topic,
-                listed=sorted(one.id for one in found.layout.segments) if found.is_live else [],
-                roots=sorted(one.id for one in found.layout.segments if not one.parents),
-                intent="" if found.intent is None else found.intent.op,
-                lifecycle=str(found.lifecycle),
+                listed=sorted(one.id for one in topic_record.layout.segments) if topic_record.is_live else [],
+                roots=sorted(one.id for one in topic_record.layout.segments if not one.parents),
+                intent="" if topic_record.intent is None else topic_record.intent.op,
+                lifecycle=str(topic_record.lifecycle),
                 subscriptions=ready,
                 unready=unready,
                 cursors=there,
@@ -78,10 +78,12 @@ class StoreRecorder:
         ready: list[str] = []
         unready: list[str] = []
         for part in tree.below.get(parent, ()):
-            one = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
-            if not one.has_cursors:
+            stored = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
+            if not stored.has_cursors:
                 continue
-            (ready if one.ready and one.standing is subscription.SubscriptionState.LIVE else unready).append(one.name)
+            (ready if stored.ready and stored.standing is subscription.SubscriptionState.LIVE else unready).append(
+                stored.name
+            )
         return sorted(ready), sorted(unready)
 
     def actives(self, topic: str) -> list[tuple[int, int, int]]:
@@ -90,10 +92,10 @@ class StoreRecorder:
 
     def segments(self, topic: str) -> list[tuple[int, str]]:
         """Id and topic of each active segment; none before the routing is pinned."""
-        found = self._records.get(topic)
-        if found is None or found.routing is None or not found.is_live:
+        record = self._records.get(topic)
+        if record is None or record.routing is None or not record.is_live:
             return []
-        return [(one.id, str(one.topic(topic_name(topic)))) for one in found.layout.active]
+        return [(one.id, str(one.topic(topic_name(topic)))) for one in record.layout.active]
 
     def followed(self, process: str, facts: dict[str, Any]) -> None:
         """A client uses this layout or assignment from now on."""
@@ -126,22 +128,22 @@ class StoreRecorder:
             assert name is not None
             self._subscription(name, subscription.decode(decode(parts[6]), stored.value))
 
-    def _record(self, topic: str, found: Record) -> None:
-        self._records[topic] = found
-        plain = [one.id for one in found.layout.segments if one.legacy_topic]
+    def _record(self, topic: str, topic_record: Record) -> None:
+        self._records[topic] = topic_record
+        plain = [one.id for one in topic_record.layout.segments if one.legacy_topic]
         more: dict[str, Any] = {"plain": plain} if plain else {}
         self._world.history.note(
             "world",
             record.RECORD,
             OK,
             topic,
-            term=found.term,
-            epoch=found.epoch,
-            incarnation=found.incarnation,
-            lifecycle=str(found.lifecycle),
-            next_id=found.layout.next_segment_id,
-            intent="" if found.intent is None else found.intent.op,
-            children=[] if found.intent is None else [one.id for one in found.intent.children],
+            term=topic_record.term,
+            epoch=topic_record.epoch,
+            incarnation=topic_record.incarnation,
+            lifecycle=str(topic_record.lifecycle),
+            next_id=topic_record.layout.next_segment_id,
+            intent="" if topic_record.intent is None else topic_record.intent.op,
+            children=[] if topic_record.intent is None else [one.id for one in topic_record.intent.children],
             segments={
                 str(one.id): [
                     one.range.start,
@@ -150,36 +152,36 @@ class StoreRecorder:
                     list(one.parents),
                     None if one.ending is None else list(one.ending.end),
                 ]
-                for one in found.layout.segments
+                for one in topic_record.layout.segments
             },
             **more,
         )
 
-    def _subscription(self, name: TopicName, found: subscription.Subscription) -> None:
+    def _subscription(self, name: TopicName, stored: subscription.Subscription) -> None:
         topic = str(name)
-        if found.hold is not None:
-            self._hold(topic, found.name, found.hold)
-        before = self._latched.get((topic, f"{found.name}.{found.life}"), frozenset())
-        latched = frozenset(found.latched)
-        self._latched[topic, f"{found.name}.{found.life}"] = latched
+        if stored.hold is not None:
+            self._hold(topic, stored.name, stored.hold)
+        before = self._latched.get((topic, f"{stored.name}.{stored.life}"), frozenset())
+        latched = frozenset(stored.latched)
+        self._latched[topic, f"{stored.name}.{stored.life}"] = latched
         self._world.history.note(
             "world",
             record.STREAM,
             OK,
             topic,
-            subscription=found.name,
-            life=found.life,
-            seeks=found.seeks,
+            subscription=stored.name,
+            life=stored.life,
+            seeks=stored.seeks,
             latched=sorted(latched),
             holds=[
                 [hold.segment, name]
-                for hold in found.plan.holds
+                for hold in stored.plan.holds
                 for name in (hold.holder, *sorted(hold.sharers))
                 if name
             ],
-            early=[hold.segment for hold in found.plan.holds if hold.early in (Early.PROPOSED, Early.GRANTED)],
+            early=[hold.segment for hold in stored.plan.holds if hold.early in (Early.PROPOSED, Early.GRANTED)],
             durable={
-                str(id): self._durable(name, found.name, id) for id in sorted(latched - before) if found.has_cursors
+                str(id): self._durable(name, stored.name, id) for id in sorted(latched - before) if stored.has_cursors
             },
         )
 
@@ -194,25 +196,25 @@ class StoreRecorder:
 
     def _durable(self, name: TopicName, subscription_name: str, segment: SegmentId) -> bool | None:
         """Whether the cursor is at the end of the segment on disk; None: no broker has it loaded."""
-        found = self._records.get(str(name))
-        if found is None or segment not in found.layout:
+        record = self._records.get(str(name))
+        if record is None or segment not in record.layout:
             return None
-        canonical = found.layout.segment(segment).topic(name).canonical
+        canonical = record.layout.segment(segment).topic(name).canonical
         answers = [
             _at_end(topic, subscription_name)
             for broker, node in self._world.nodes.items()
             if self._world.hosts[broker].alive and isinstance(topic := node.topics.loaded.get(canonical), Topic)
         ]
-        known = [answer for answer in answers if answer is not None]
-        return any(known) if known else None
+        answered = [answer for answer in answers if answer is not None]
+        return any(answered) if answered else None
 
     def _about_segment(self, path: str, stored: Stored) -> None:
         try:
             name = paths.topic_of(path)
         except InvalidName:
             return  # a cursor of one
-        found = _fields(stored)
-        facts = (found.get("properties", {}).get(TERM_PROPERTY), found.get("terminated"))
+        fields = _fields(stored)
+        facts = (fields.get("properties", {}).get(TERM_PROPERTY), fields.get("terminated"))
         if name.segment is None or self._owned.get(path) == facts:
             return
         self._owned[path] = facts
@@ -229,16 +231,16 @@ class StoreRecorder:
 
 
 def _at_end(topic: Topic, subscription_name: str) -> bool | None:
-    end, found = topic.managed.terminated, topic.subscriptions.get(subscription_name)
-    if end is None or found is None:
+    end, cursor = topic.managed.terminated, topic.subscriptions.get(subscription_name)
+    if end is None or cursor is None:
         return None
-    mark: Position = found.cursor._durable_mark
+    mark: Position = cursor.cursor._durable_mark
     return end <= mark or topic.managed.entries_between(mark, end) == 0
 
 
 def _fields(stored: Stored) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(stored.value) if stored.value else {}
-    return found
+    fields: dict[str, Any] = msgspec.json.decode(stored.value) if stored.value else {}
+    return fields
 
 
 def _kind(stored: Stored | None) -> str:

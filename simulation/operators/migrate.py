@@ -46,15 +46,15 @@ class MigrationOperator(Operator):
         for turn in range(TRIES_MAX):
             history.note("migrator", record.MIGRATE, INVOKE, topic)
             force = "?force=true" if turn else ""
-            found = await self._call(
+            outcome = await self._call(
                 self._broker(), rest_request("POST", f"{_path(topic)}/migrate{force}"), OPERATION_S
             )
-            ended = outcome_phase(found)
+            ended = outcome_phase(outcome)
             if ended != OK:
                 shown = await self._call(self._broker(), rest_request("GET", _path(topic)))
                 ended = OK if shown is not None and shown[0] == 200 else ended
-            history.note("migrator", record.MIGRATE, ended, topic, error=outcome_error(found))
+            history.note("migrator", record.MIGRATE, ended, topic, error=outcome_error(outcome))
             if ended == OK:
                 return
             await asyncio.sleep(RETRY_S)
-        raise AssertionError(f"{topic} is not migrated in a healed world: {outcome_error(found)}")
+        raise AssertionError(f"{topic} is not migrated in a healed world: {outcome_error(outcome)}")

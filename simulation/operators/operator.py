@@ -37,11 +37,11 @@ class Operator:
     async def _get(self, broker: str, path: str) -> Any:
         """The answer of a broker; None: not found."""
         for _ in range(TRIES_MAX):
-            found = await self._call(broker, Request("GET", path))
-            if found is not None and found[0] < 500:
-                return json.loads(found[1]) if found[0] == 200 else None
+            outcome = await self._call(broker, Request("GET", path))
+            if outcome is not None and outcome[0] < 500:
+                return json.loads(outcome[1]) if outcome[0] == 200 else None
             await asyncio.sleep(1.0)
-        raise AssertionError(f"{broker} does not answer GET {path} in a healed world: {found}")
+        raise AssertionError(f"{broker} does not answer GET {path} in a healed world: {outcome}")
 
     async def _call(self, broker: str, request: Request, answer_s: float = ANSWER_S) -> RestOutcome:
         """If no broker runs there, nothing was requested."""
@@ -67,14 +67,14 @@ def rest_request(method: str, path: str) -> Request:
     return Request(method, parts.path, dict(pairs), pairs=pairs)
 
 
-def outcome_phase(found: RestOutcome) -> str:
-    if found is None or found[0] >= 500:
+def outcome_phase(outcome: RestOutcome) -> str:
+    if outcome is None or outcome[0] >= 500:
         return UNKNOWN
-    return OK if found[0] < 300 else FAIL
+    return OK if outcome[0] < 300 else FAIL
 
 
-def outcome_error(found: RestOutcome) -> str:
-    return "no answer" if found is None else "" if found[0] < 300 else f"{found[0]} {found[1][:80].decode()}"
+def outcome_error(outcome: RestOutcome) -> str:
+    return "no answer" if outcome is None else "" if outcome[0] < 300 else f"{outcome[0]} {outcome[1][:80].decode()}"
 
 
 async def _answered(node: Any, request: Request) -> tuple[Response, bytes]:

@@ -64,8 +64,8 @@ class ReshapeOperator(Operator):
         for plan in self._world.config.topics:
             for broker in self._world.config.brokers:
                 await self._get(broker, _path(plan.topic))
-                found = await self._get(broker, f"{_path(plan.topic)}/subscriptions")
-                self._world.history.note(broker, record.LIST, OK, plan.topic, subscriptions=sorted(found))
+                listing = await self._get(broker, f"{_path(plan.topic)}/subscriptions")
+                self._world.history.note(broker, record.LIST, OK, plan.topic, subscriptions=sorted(listing))
         self._world.store_recorder.inventory()
 
     # Doing
@@ -81,10 +81,10 @@ class ReshapeOperator(Operator):
         await self._reshape(self._chance.choice([*topics, DOOMED] if self._plan.doomed else topics))
 
     async def _reshape(self, topic: str) -> None:
-        found = await self._call(self._broker(), rest_request("GET", _path(topic)))
-        if found is None or found[0] != 200:
+        outcome = await self._call(self._broker(), rest_request("GET", _path(topic)))
+        if outcome is None or outcome[0] != 200:
             return
-        segments = json.loads(found[1])["segments"].values()
+        segments = json.loads(outcome[1])["segments"].values()
         active = sorted((each for each in segments if each["state"] == "ACTIVE"), key=lambda each: _range(each)[0])
         if not active:
             return
@@ -115,8 +115,8 @@ class ReshapeOperator(Operator):
         wide = [each for each in active if _range(each)[1] - _range(each)[0] >= 4 * POINTS - 1]
         if not wide:
             return None
-        one = self._chance.choice(wide)
-        start, end = _range(one)
+        segment = self._chance.choice(wide)
+        start, end = _range(segment)
         draw = self._chance.random()
         way = ""
         if draw < 0.3:
@@ -124,7 +124,7 @@ class ReshapeOperator(Operator):
             way = f"?at={self._chance.choice(points):04x}"
         elif draw < 0.5:
             way = f"?into={self._chance.choice((3, 4))}"
-        return "split", [one["segmentId"]], f"split/{one['segmentId']}{way}"
+        return "split", [segment["segmentId"]], f"split/{segment['segmentId']}{way}"
 
     async def _create(self, topic: str) -> None:
         await self._made(topic, rest_request("PUT", f"{_path(topic)}?numInitialSegments={self._plan.segments}"))
@@ -139,11 +139,11 @@ class ReshapeOperator(Operator):
 
     async def _made(self, topic: str, request: Request) -> None:
         for _ in range(CREATE_TRIES_MAX):
-            found = await self._call(self._broker(), request)
-            if found is not None and (found[0] < 300 or found[0] == 409):
+            outcome = await self._call(self._broker(), request)
+            if outcome is not None and (outcome[0] < 300 or outcome[0] == 409):
                 return
             await asyncio.sleep(0.2)
-        raise AssertionError(f"{topic} cannot be made: {found}")
+        raise AssertionError(f"{topic} cannot be made: {outcome}")
 
     async def _change_idle(self, topic: str) -> None:
         """Creates or removes a subscription without consumers, during reshapes."""
@@ -153,23 +153,23 @@ class ReshapeOperator(Operator):
             operation, method = self._chance.choice(((record.SUBSCRIBE, "PUT"), (record.UNSUBSCRIBE, "DELETE")))
             facts: dict[str, Any] = {"subscription": name, "type": "Stream", "earliest": True}
             self._world.history.note("shaper", operation, INVOKE, topic, **facts)
-            found = await self._call(
+            outcome = await self._call(
                 self._broker(), rest_request(method, f"{_path(topic)}/subscriptions/{name}"), OPERATION_S
             )
             self._world.history.note(
-                "shaper", operation, outcome_phase(found), topic, error=outcome_error(found), **facts
+                "shaper", operation, outcome_phase(outcome), topic, error=outcome_error(outcome), **facts
             )
 
     async def _change_doomed(self) -> None:
         operation, method = self._chance.choice(((record.CREATE, "PUT"), (record.DELETE, "DELETE")))
         self._world.history.note("shaper", operation, INVOKE, DOOMED)
-        found = await self._call(self._broker(), rest_request(method, f"{_path(DOOMED)}?force=true"), OPERATION_S)
-        self._world.history.note("shaper", operation, outcome_phase(found), DOOMED, error=outcome_error(found))
+        outcome = await self._call(self._broker(), rest_request(method, f"{_path(DOOMED)}?force=true"), OPERATION_S)
+        self._world.history.note("shaper", operation, outcome_phase(outcome), DOOMED, error=outcome_error(outcome))
 
 
 def _range(segment: dict[str, Any]) -> tuple[int, int]:
-    found = segment["hashRange"]
-    return int(found["start"]), int(found["end"])
+    hash_range = segment["hashRange"]
+    return int(hash_range["start"]), int(hash_range["end"])
 
 
 def _path(topic: str) -> str:

@@ -49,9 +49,11 @@ class SkipOperator(Operator):
         history, loop = self._world.history, asyncio.get_running_loop()
         history.note("mover", record.SEEK, INVOKE, topic, subscription=subscription, since=loop.time(), acks_kept=True)
         path = f"{_path(topic)}/subscriptions/{subscription}/skip-all"
-        found = await self._call(self._broker(), rest_request("POST", path), OPERATION_S)
-        ended = outcome_phase(found)
-        if ended == FAIL and found is not None and found[0] == 409:
+        outcome = await self._call(self._broker(), rest_request("POST", path), OPERATION_S)
+        ended = outcome_phase(outcome)
+        if ended == FAIL and outcome is not None and outcome[0] == 409:
             ended = UNKNOWN  # another one took its place, or what an earlier leader had begun of it goes on
         facts: dict[str, Any] = {"since": loop.time(), "acks_kept": True}
-        history.note("mover", record.SEEK, ended, topic, subscription=subscription, error=outcome_error(found), **facts)
+        history.note(
+            "mover", record.SEEK, ended, topic, subscription=subscription, error=outcome_error(outcome), **facts
+        )

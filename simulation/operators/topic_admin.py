@@ -62,9 +62,9 @@ class TopicAdmin(Operator):
             listed = await self._get(broker, f"/admin/v2/persistent/{NAMESPACE}")
             mine = [name for name in listed or [] if name in TOPICS]
             self._world.history.note(broker, record.LIST, OK, topics=mine)
-            found = await self._get(broker, f"/admin/v2/namespaces/{NAMESPACE}/properties") or {}
+            properties = await self._get(broker, f"/admin/v2/namespaces/{NAMESPACE}/properties") or {}
             for key in KEYS:
-                self._world.history.note(broker, record.TOLD, OK, key=key, to=found.get(key))
+                self._world.history.note(broker, record.TOLD, OK, key=key, to=properties.get(key))
             grown = await self._get(broker, f"/admin/v2/persistent/{NAMESPACE}/{GROWING}/partitions") or {}
             count = str(grown.get("partitions", 0))
             self._world.history.note(broker, record.TOLD, OK, key=GROWING, to=None if count == "0" else count)
@@ -77,19 +77,19 @@ class TopicAdmin(Operator):
 
     async def _change(self, method: str, topic: str, operation: str) -> None:
         self._world.history.note("steward", operation, INVOKE, topic)
-        found = await self._call(self._broker(), Request(method, _path(topic), {"force": "true"}))
-        self._world.history.note("steward", operation, outcome_phase(found), topic, error=outcome_error(found))
+        outcome = await self._call(self._broker(), Request(method, _path(topic), {"force": "true"}))
+        self._world.history.note("steward", operation, outcome_phase(outcome), topic, error=outcome_error(outcome))
 
     async def _terminate(self, topic: str) -> None:
         """Ends the topic permanently: producers are refused from now on."""
         self._world.history.note("steward", record.TERMINATE, INVOKE, topic)
-        found = await self._call(self._broker(), Request("POST", f"{_path(topic)}/terminate"))
+        outcome = await self._call(self._broker(), Request("POST", f"{_path(topic)}/terminate"))
         place = None
-        if found is not None and found[0] == 200:
-            end = json.loads(found[1])
+        if outcome is not None and outcome[0] == 200:
+            end = json.loads(outcome[1])
             place = (end["ledgerId"], end["entryId"], 0)
         self._world.history.note(
-            "steward", record.TERMINATE, outcome_phase(found), topic, place=place, error=outcome_error(found)
+            "steward", record.TERMINATE, outcome_phase(outcome), topic, place=place, error=outcome_error(outcome)
         )
 
     async def _set(self, key: str, value: str) -> None:
@@ -105,11 +105,11 @@ class TopicAdmin(Operator):
 
     async def _setting(self, key: str, value: str, request: Request) -> str:
         self._world.history.note("steward", record.SET, INVOKE, key=key, to=value)
-        found = await self._call(self._broker(), request)
+        outcome = await self._call(self._broker(), request)
         self._world.history.note(
-            "steward", record.SET, outcome_phase(found), key=key, to=value, error=outcome_error(found)
+            "steward", record.SET, outcome_phase(outcome), key=key, to=value, error=outcome_error(outcome)
         )
-        return outcome_phase(found)
+        return outcome_phase(outcome)
 
 
 def _path(topic: str) -> str:

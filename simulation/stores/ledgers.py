@@ -155,9 +155,9 @@ class MemoryLedgers:
 
     async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
         await self._turn()
-        wanted = custom.items()
-        stored = [one for one in self.memory.ledgers.values() if one.ledger > after]
-        return sorted(one.ledger for one in stored if wanted <= one.custom.items())[:limit]
+        required = custom.items()
+        later = [stored for stored in self.memory.ledgers.values() if stored.ledger > after]
+        return sorted(stored.ledger for stored in later if required <= stored.custom.items())[:limit]
 
     async def close(self) -> None:
         for writer in self._writers:

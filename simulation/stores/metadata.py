@@ -109,11 +109,11 @@ class StoreContent:
         self.version += 1
         return self.version if self.versions is Versions.UNIQUE else version + 1
 
-    def is_expected(self, expected: int, found: int) -> bool:
+    def is_expected(self, expected: int, version: int) -> bool:
         """Whether the server takes a write. One that counts per node compares the count alone."""
-        if self.versions is not Versions.PER_NODE or ABSENT in (expected, found):
-            return expected == found
-        return (expected ^ found) & ((1 << CREATION_BITS) - 1) == 0
+        if self.versions is not Versions.PER_NODE or ABSENT in (expected, version):
+            return expected == version
+        return (expected ^ version) & ((1 << CREATION_BITS) - 1) == 0
 
     def count(self, fault: str) -> None:
         self.counts[fault] += 1
@@ -261,22 +261,22 @@ class MemoryStore:
     async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
         check_prefix(path)
         check_limit(limit)
-        wanted = PAGE_NODES if limit is None else limit
-        page = await self._page(path, after or "", wanted)
-        return NamePage([name for name, _, _ in page], len(page) == wanted)
+        count = PAGE_NODES if limit is None else limit
+        page = await self._page(path, after or "", count)
+        return NamePage([name for name, _, _ in page], len(page) == count)
 
     async def scan(
         self, path: str, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[tuple[str, Node]]:
         check_prefix(path)
-        last, given = after or "", 0
-        while limit is None or given < limit:
+        last, count = after or "", 0
+        while limit is None or count < limit:
             page = await self._page(path, last, PAGE_NODES)
             if not page:
                 return
             for name, child, record in page:
-                if record is not None and (limit is None or given < limit):
-                    given += 1
+                if record is not None and (limit is None or count < limit):
+                    count += 1
                     yield name, Node(record.value, self._stat(child, record))
             last = page[-1][0]
 
@@ -399,11 +399,11 @@ class MemoryStore:
             return None
         while True:
             session = self.session_id
-            found = await self.fresh(path)
-            if found is None:
+            record = await self.fresh(path)
+            if record is None:
                 raise missing
-            if expected != found.stat.version:
-                raise _bad_version(path, expected, found.stat.version)
+            if expected != record.stat.version:
+                raise _bad_version(path, expected, record.stat.version)
             if session == self.session_id:
                 return session
 
@@ -446,11 +446,11 @@ class MemoryStore:
     def _put(self, path: str, value: bytes, expected: int | None, session: str | None) -> Stat:
         content = self.content
         record = content.records.get(path)
-        found = ABSENT if record is None else record.version
+        current = ABSENT if record is None else record.version
         if session is not None and not content.lives(session):
             raise self.link.refused()
-        if expected is not None and not content.is_expected(expected, found):
-            raise _bad_version(path, expected, found)
+        if expected is not None and not content.is_expected(expected, current):
+            raise _bad_version(path, expected, current)
         if record is None and session is not None and path in content.tree.below:
             raise Misuse("a record with children cannot be ephemeral", path=path)
         for above in ancestors(path)[1:]:
@@ -481,5 +481,5 @@ class MemoryStore:
         )
 
 
-def _bad_version(path: str, expected: int | None, found: int) -> BadVersion:
-    return BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)
+def _bad_version(path: str, expected: int | None, version: int) -> BadVersion:
+    return BadVersion("the record does not have the expected version", path=path, expected=expected, found=version)

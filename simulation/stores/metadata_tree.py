@@ -35,8 +35,8 @@ class RecordTree:
         """The record from now on; None: it is gone, and so are parents that only it kept."""
         if record is None:
             return self._remove(path)
-        known = path in self.records
-        events = [Event(Change.MODIFIED, path)] if known else [*self._link(path), Event(Change.CREATED, path)]
+        exists = path in self.records
+        events = [Event(Change.MODIFIED, path)] if exists else [*self._link(path), Event(Change.CREATED, path)]
         self.records[path] = record
         return events
 

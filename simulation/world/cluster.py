@@ -170,11 +170,11 @@ class ClusterWorld:
         await self._clients_started()
         for fault in self.config.faults:
             self.loop.call_later(fault.at_s, self.inject, fault)
-        for trouble, asked in (
+        for trouble, is_enabled in (
             (self.fault_rates, self.config.store_fault_rates),
             (self.ledger_fault_rates, self.config.ledger_fault_rates),
         ):
-            for name, value in asked.items():
+            for name, value in is_enabled.items():
                 setattr(trouble, name, value)
         topic_admin, measuring = self._task(self._topic_admin.run(self.config.steward_s)), self._task(self._measure())
         at_work = [self._task(one.run()) for one in (self._skip_operator, self._migration_operator) if not one.idle]
@@ -370,12 +370,12 @@ class ClusterWorld:
 
     def _injected(self) -> Counter[str]:
         """The faults of the plan, and those that the stores and disks drew."""
-        found = Counter(self.faults)
-        found.update({f"store: {name}": count for name, count in self.store.content.counts.items()})
-        found.update({f"ledgers: {name}": count for name, count in self.ledger_store.memory.counts.items()})
+        counts = Counter(self.faults)
+        counts.update({f"store: {name}": count for name, count in self.store.content.counts.items()})
+        counts.update({f"ledgers: {name}": count for name, count in self.ledger_store.memory.counts.items()})
         for name in self.config.brokers:
-            found.update({f"disk: {kind}": count for kind, count in self.hosts[name].files.counts.items()})
-        return found
+            counts.update({f"disk: {kind}": count for kind, count in self.hosts[name].files.counts.items()})
+        return counts
 
     # Reports
 

@@ -69,22 +69,22 @@ class WorldConfig:
     def rows(self) -> list[str]:
         """For people."""
         stores = "shared stores" if self.shared else "a disk of its own"
-        found = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
-        found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
-        found += [f"  store {key}={value:g}" for key, value in sorted(self.store_fault_rates.items())]
-        found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledger_fault_rates.items())]
+        lines = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
+        lines += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
+        lines += [f"  store {key}={value:g}" for key, value in sorted(self.store_fault_rates.items())]
+        lines += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledger_fault_rates.items())]
         if self.counts_per_node:
-            found.append("  store versions per node")
+            lines.append("  store versions per node")
         for topic in self.topics:
             who = ", ".join(producer.name for producer in topic.producers)
             plain = f", plain at first, {topic.partitions} partitions" if topic.regular else ""
-            found.append(f"  {topic.topic}: {who}{plain}")
-            found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
+            lines.append(f"  {topic.topic}: {who}{plain}")
+            lines += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
         if self.gathers:
-            found.append("  all: Shared, one consumer of every topic")
+            lines.append("  all: Shared, one consumer of every topic")
         if self.scale is not None:
-            found.append(f"  {self.scale}")
-        return found + [f"  {fault}" for fault in self.faults]
+            lines.append(f"  {self.scale}")
+        return lines + [f"  {fault}" for fault in self.faults]
 
 
 def host_part(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
@@ -93,12 +93,12 @@ def host_part(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
         return replace(topic, subscriptions=())
     if OTHERS not in hosts:
         return replace(topic, producers=())
-    found = []
+    parts = []
     for plan in topic.subscriptions:
         here = (plan.consumers + 1) // 2
         first, count = (0, here) if host == CONSUMERS else (here, plan.consumers - here)
-        found.append(replace(plan, first=first, consumers=count))
-    return replace(topic, producers=(), subscriptions=tuple(found))
+        parts.append(replace(plan, first=first, consumers=count))
+    return replace(topic, producers=(), subscriptions=tuple(parts))
 
 
 def world_config(seed: int) -> WorldConfig:
@@ -138,7 +138,7 @@ def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:
     topics = variants.add_work(streams.fork("workload", "working"), topics)
     topics = variants.add_quiet_groups(streams.fork("workload", "quiet topics"), topics)
     topics = variants.add_late_acks(streams.fork("workload", "late acknowledgements"), topics)
-    found = WorldConfig(
+    config = WorldConfig(
         seed,
         brokers,
         shared,
@@ -154,9 +154,9 @@ def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:
     )
     lapses = streams.fork("workload", "lapses")
     if lapses.random() < variants.LAPSED:
-        found = lapsing(found, lapses)
-    found = chunking(found, streams.fork("workload", "chunks"), streams.fork("workload", "cramped"))
-    return mixing(found, streams.fork("workload", "chunk halves")) if "maxMessageSize" in found.settings else found
+        config = lapsing(config, lapses)
+    config = chunking(config, streams.fork("workload", "chunks"), streams.fork("workload", "cramped"))
+    return mixing(config, streams.fork("workload", "chunk halves")) if "maxMessageSize" in config.settings else config
 
 
 def chunking(world: WorldConfig, chance: random.Random, apart: random.Random) -> WorldConfig:
@@ -237,7 +237,7 @@ def _settings(rng: random.Random) -> dict[str, str]:
 
 
 def _store_fault_rates(rng: random.Random) -> dict[str, float]:
-    found = {"delay_s": rng.choice((0.001, 0.01, 0.05)), "watch_s": rng.choice((0.001, 0.05, 0.5))}
+    rates = {"delay_s": rng.choice((0.001, 0.01, 0.05)), "watch_s": rng.choice((0.001, 0.05, 0.5))}
     for name, values in (
         ("coalesce", (0.2, 0.8)),
         ("stale", (0.05, 0.5)),
@@ -247,12 +247,12 @@ def _store_fault_rates(rng: random.Random) -> dict[str, float]:
         ("disconnect", (0.002, 0.01)),
     ):
         if rng.random() < 0.3:
-            found[name] = rng.choice(values)
-    return found
+            rates[name] = rng.choice(values)
+    return rates
 
 
 def _ledger_fault_rates(rng: random.Random) -> dict[str, float]:
-    found = {"delay_s": rng.choice((0.001, 0.01)), "append_s": rng.choice((0.001, 0.02))}
+    rates = {"delay_s": rng.choice((0.001, 0.01)), "append_s": rng.choice((0.001, 0.02))}
     for name, values in (
         ("fail", (0.01, 0.05)),
         ("lost_landed", (0.01, 0.05)),
@@ -261,5 +261,5 @@ def _ledger_fault_rates(rng: random.Random) -> dict[str, float]:
         ("late_ack", (0.2, 0.8)),
     ):
         if rng.random() < 0.3:
-            found[name] = rng.choice(values)
-    return found
+            rates[name] = rng.choice(values)
+    return rates

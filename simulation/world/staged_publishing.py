@@ -173,22 +173,22 @@ class StageWorld:
     async def _read(self, client: Client) -> None:
         """What is stored: what a reshape makes come again has the place that it had."""
         consumer = await client.stream_consumer(str(TARGET), "check", initial_position=InitialPosition.EARLIEST)
-        found: dict[tuple[int, ...], tuple[str, str]] = {}
+        rows: dict[tuple[int, ...], tuple[str, str]] = {}
         try:
             while True:
-                message = await consumer.receive(120.0 if len(found) < BATCHES * ROWS else 20.0)
+                message = await consumer.receive(120.0 if len(rows) < BATCHES * ROWS else 20.0)
                 at = message.id
                 place = (at.segment, at.ledger, at.entry, at.batch_index)
-                found.setdefault(place, (message.key or "", message.data.decode()))
+                rows.setdefault(place, (message.key or "", message.data.decode()))
                 await consumer.acknowledge_cumulative(message)
         except MagnetarError:
             await consumer.close()
-        self.seen.rows = list(found.values())
+        self.seen.rows = list(rows.values())
 
 
 def check_rows(seen: StageEvents) -> None:
-    wanted = sorted(f"{batch}:{row}" for batch in range(BATCHES) for row in range(ROWS))
-    assert sorted(value for _, value in seen.rows) == wanted
+    expected = sorted(f"{batch}:{row}" for batch in range(BATCHES) for row in range(ROWS))
+    assert sorted(value for _, value in seen.rows) == expected
     by_key: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for key, value in seen.rows:
         by_key[key].append(tuple(map(int, value.split(":"))))

@@ -183,8 +183,8 @@ def with_chunks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
 
 def with_mixed(topic: TopicPlan) -> TopicPlan:
     """One more producer, whose messages in two chunks each are mixed with each other."""
-    made = ProducerPlan(f"{topic.producers[0].name}-mixes", mixes=True, padding_bytes=600, pause_s=0.2)
-    return replace(topic, producers=(*topic.producers, made))
+    producer = ProducerPlan(f"{topic.producers[0].name}-mixes", mixes=True, padding_bytes=600, pause_s=0.2)
+    return replace(topic, producers=(*topic.producers, producer))
 
 
 def with_oversized(topic: TopicPlan) -> TopicPlan:
@@ -206,12 +206,12 @@ def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     """A topic with deduplication has no partitions: of a producer's sequence ids in several partitions only the lowest
     is handed over, because the migration does not know which of them has had which keys."""
     partitions = chance.choice((0, 0, 2, 3))
-    made = replace(topic, regular=True, partitions=0 if topic.deduplication else partitions)
-    if not any(plan.type == QUEUE for plan in made.subscriptions):
-        made = with_consumer_kinds(chance, made)
-    made = replace(made, subscriptions=tuple(_late(chance, plan) for plan in made.subscriptions))
-    read = any(plan.type == BATCHES for plan in made.subscriptions)
-    return with_batches(chance, made) if chance.random() < 0.3 and not read else made
+    migrated = replace(topic, regular=True, partitions=0 if topic.deduplication else partitions)
+    if not any(plan.type == QUEUE for plan in migrated.subscriptions):
+        migrated = with_consumer_kinds(chance, migrated)
+    migrated = replace(migrated, subscriptions=tuple(_late(chance, plan) for plan in migrated.subscriptions))
+    read = any(plan.type == BATCHES for plan in migrated.subscriptions)
+    return with_batches(chance, migrated) if chance.random() < 0.3 and not read else migrated
 
 
 def _late(chance: random.Random, plan: SubscriptionPlan) -> SubscriptionPlan:

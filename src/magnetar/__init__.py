@@ -144,13 +144,13 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _MODULES:
-        found: object = import_module(f"magnetar.{name}")
+        exported: object = import_module(f"magnetar.{name}")
     elif name in _HOMES:
-        found = getattr(import_module(f"magnetar.{_HOMES[name]}"), name)
+        exported = getattr(import_module(f"magnetar.{_HOMES[name]}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = exported
+    return exported
 
 
 def __dir__() -> list[str]:

@@ -49,8 +49,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home[0]), home[1])
-    return found
+    exported = globals()[name] = getattr(import_module(home[0]), home[1])
+    return exported
 
 
 def __dir__() -> list[str]:

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tidy.repository import Source, findings, product
+from tests.tidy.repository import Source, findings, product, sources
 
-FOLDERS = ("admin", "client", "layout", "ledger", "policy", "schema", "security", "spark", "topic")
 WORDS = frozenset(("asked", "found", "given", "known", "made", "one", "said", "told", "wanted"))
-PARAMETERS = {("src/magnetar/policy/settings.py", "given")}  # callers use it as a keyword
+PARAMETERS = {  # callers use these as keywords
+    ("src/magnetar/policy/settings.py", "given"),
+    ("src/magnetar/broker/segments/cursors.py", "asked"),
+    ("simulation/mutants/scalable.py", "asked"),
+}
 
 
 def vague(source: Source) -> Iterator[str]:
@@ -48,10 +51,10 @@ def _bound(node: ast.AST) -> str | None:
     return node.name if isinstance(node, ast.MatchAs | ast.ExceptHandler) else None
 
 
-def test_variables_of_finished_folders_are_named_by_role() -> None:
-    searched = [source for source in product() if source.path.startswith(tuple(f"src/magnetar/{f}/" for f in FOLDERS))]
-    assert len(searched) > 250
-    assert findings(vague, searched) == []
+def test_variables_are_named_by_role() -> None:
+    simulation = [source for source in sources() if source.parts[0] == "simulation"]
+    assert len(simulation) > 80
+    assert findings(vague, [*product(), *simulation]) == []
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ def _command(tokens: list[str]) -> int:
 
         tell_usage(error, tokens, build)
         return Exit.USAGE
-    except ErrorWithHint as told:
-        return tell_error(told.error, name=told.name, near=told.near, run=told.run, command=_said(tokens))
+    except ErrorWithHint as hinted:
+        return tell_error(hinted.error, name=hinted.name, near=hinted.near, run=hinted.run, command=_said(tokens))
     except MagnetarError as error:
         return tell_error(error, command=_said(tokens))
     except KeyboardInterrupt:
@@ -148,8 +148,8 @@ def in_order(tokens: list[str]) -> list[str]:
     if (noun, *rest[1:2]) == ("message", "produce"):
         rest = ["--stdin" if word == "-" else word for word in rest]  # as in other tools
     usual = USUAL.get((noun, *rest[1:2]))
-    said = [usual] if usual is not None and usual not in rest[2:] else []
-    return [noun, *rest[1:2], *before, *said, *rest[2:]]
+    default = [usual] if usual is not None and usual not in rest[2:] else []
+    return [noun, *rest[1:2], *before, *default, *rest[2:]]
 
 
 def build(noun: str = "") -> cyclopts.App:

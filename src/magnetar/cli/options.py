@@ -151,13 +151,13 @@ Properties = Annotated[
 
 
 def properties(pairs: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise Misuse("a property must be name=value", property=pair)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 COMMON = Common()

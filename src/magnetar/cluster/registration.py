@@ -135,8 +135,8 @@ def member_of(broker_id: str, value: bytes) -> Broker:
 
 def process_of(value: bytes) -> Process:
     """The process that wrote a registration."""
-    found = msgspec.json.decode(value, type=BrokerRegistration)
-    return Process(found.process, found.startTimestamp)
+    registration = msgspec.json.decode(value, type=BrokerRegistration)
+    return Process(registration.process, registration.startTimestamp)
 
 
 def _listeners(broker: Broker) -> dict[str, Listener]:

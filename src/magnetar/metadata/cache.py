@@ -51,15 +51,15 @@ class Cache(Generic[T]):
 
     def peek(self, path: str) -> T | None:
         """The cached value without a read of the store; None also if the record is not cached."""
-        found = self._kept.get(path)
-        return None if found is None else found[0]
+        entry = self._kept.get(path)
+        return None if entry is None else entry[0]
 
     async def get(self, path: str) -> T | None:
         while True:
-            found = self._kept.get(path)
-            if found is not None:
+            entry = self._kept.get(path)
+            if entry is not None:
                 self.hits += 1
-                return found[0]
+                return entry[0]
             under_way = self._reading.get(path)
             if under_way is None:
                 self.misses += 1
@@ -144,9 +144,9 @@ class Cache(Generic[T]):
         self.bytes += size
 
     def _forget_one(self, path: str) -> None:
-        found = self._kept.pop(path, None)
-        if found is not None:
-            self.bytes -= found[1]
+        entry = self._kept.pop(path, None)
+        if entry is not None:
+            self.bytes -= entry[1]
 
     def _drop(self, path: str) -> None:
         self._forget_one(path)

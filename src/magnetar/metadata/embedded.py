@@ -68,8 +68,8 @@ class EmbeddedStore:
 
     async def get(self, path: str) -> Node | None:
         check_path(path)
-        found: Node | None = await self._do(lambda table: table.get(path))
-        return found
+        node: Node | None = await self._do(lambda table: table.get(path))
+        return node
 
     async def sync(self, path: str) -> None:
         """Every read is linearizable here."""
@@ -93,9 +93,9 @@ class EmbeddedStore:
     async def names(self, path: str, *, after: str | None = None, limit: int | None = None) -> NamePage:
         check_prefix(path)
         check_limit(limit)
-        wanted = METADATA_PAGE_NAMES_MAX if limit is None else min(limit, METADATA_PAGE_NAMES_MAX)
-        names: list[str] = await self._do(lambda table: table.names(as_parent(path), after or "", wanted))
-        return NamePage(names, len(names) == wanted)
+        count = METADATA_PAGE_NAMES_MAX if limit is None else min(limit, METADATA_PAGE_NAMES_MAX)
+        names: list[str] = await self._do(lambda table: table.names(as_parent(path), after or "", count))
+        return NamePage(names, len(names) == count)
 
     async def scan(
         self, path: str, *, after: str | None = None, limit: int | None = None
@@ -103,11 +103,9 @@ class EmbeddedStore:
         check_prefix(path)
         last, left = after or "", limit
         while left is None or left > 0:
-            wanted = METADATA_PAGE_NODES_MAX if left is None else min(left, METADATA_PAGE_NODES_MAX)
+            count = METADATA_PAGE_NODES_MAX if left is None else min(left, METADATA_PAGE_NODES_MAX)
             page: list[tuple[str, Node]]
-            page, more = await self._do(
-                lambda table, last=last, wanted=wanted: table.page(as_parent(path), last, wanted)
-            )
+            page, more = await self._do(lambda table, last=last, count=count: table.page(as_parent(path), last, count))
             for item in page:
                 yield item
             if not more:

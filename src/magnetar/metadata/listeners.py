@@ -77,10 +77,10 @@ class Listeners:
                     _call(heard, event)
 
 
-def _call(heard: Callable[[T], None], said: T) -> None:
+def _call(heard: Callable[[T], None], event: T) -> None:
     try:
-        heard(said)
+        heard(event)
     except Exception as error:  # a listener's bug must not hide the event from the others; the loop's owner hears of it
         asyncio.get_running_loop().call_exception_handler(
-            {"message": f"a metadata listener raised an error on {said}", "exception": error}
+            {"message": f"a metadata listener raised an error on {event}", "exception": error}
         )

@@ -68,8 +68,8 @@ def shown(parent: str) -> str:
 
 def ancestors(path: str) -> list[str]:
     """The path and every prefix that a listener may use for it, the root last: "/a/b" -> "/a/b", "/a", "/"."""
-    found = [path]
+    paths = [path]
     while path != ROOT:
         path = shown(path.rpartition("/")[0])
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths

@@ -172,16 +172,16 @@ class Table:
             " WHERE parent = ? AND name > ? AND value IS NOT NULL ORDER BY name",
             (parent, after),
         )
-        found: list[tuple[str, Node]] = []
+        nodes: list[tuple[str, Node]] = []
         size = 0
         for name, *rest in rows:
             row = Row(*rest)
             assert row.value is not None
-            found.append((name, Node(row.value, self._stat(f"{parent}/{name}", row))))
+            nodes.append((name, Node(row.value, self._stat(f"{parent}/{name}", row))))
             size += len(row.value)
-            if len(found) == limit or size >= METADATA_PAGE_BYTES_MAX:
-                return found, True
-        return found, False
+            if len(nodes) == limit or size >= METADATA_PAGE_BYTES_MAX:
+                return nodes, True
+        return nodes, False
 
     # Writes: look first, refuse, then write
 
@@ -191,8 +191,8 @@ class Table:
         number = -1
         prefix = path
         if sequential:
-            found = self._db.execute("SELECT next FROM sequence WHERE prefix = ?", (prefix,)).fetchone()
-            number = found[0] if found else 0
+            next_row = self._db.execute("SELECT next FROM sequence WHERE prefix = ?", (prefix,)).fetchone()
+            number = next_row[0] if next_row else 0
             while self._row(f"{prefix}{number:010d}") is not None:
                 number += 1
             path = f"{prefix}{number:010d}"
@@ -279,10 +279,10 @@ class Table:
             self._remove(parent, name)
 
     def _row(self, path: str) -> Row | None:
-        found = self._db.execute(
+        row = self._db.execute(
             "SELECT value, version, created, ctime, mtime, session FROM node WHERE parent = ? AND name = ?", split(path)
         ).fetchone()
-        return None if found is None else Row(*found)
+        return None if row is None else Row(*row)
 
     def _stat(self, path: str, row: Row) -> Stat:
         return Stat(

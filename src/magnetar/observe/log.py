@@ -157,8 +157,8 @@ class Limited(logging.StreamHandler[TextIO]):
     def settle(self, now_s: float) -> None:
         """Reports lines that were dropped until a second ago."""
         for kind, dropped in self._limiter.overdue(now_s):
-            said = Said("log_lines_dropped", {"of": kind, "lines": dropped})
-            super().emit(logging.LogRecord(ROOT + ".log", logging.WARNING, "", 0, said, (), None))
+            event = Said("log_lines_dropped", {"of": kind, "lines": dropped})
+            super().emit(logging.LogRecord(ROOT + ".log", logging.WARNING, "", 0, event, (), None))
 
 
 def settle(now_s: float) -> None:

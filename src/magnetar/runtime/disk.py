@@ -72,11 +72,11 @@ class RealFile:
         try:
             for start in range(0, len(buffers), IOV_MAX):
                 chunk = buffers[start : start + IOV_MAX]
-                wanted = sum(map(len, chunk))
+                size = sum(map(len, chunk))
                 written = os.pwritev(fd, chunk, at)
-                if written < wanted:
+                if written < size:
                     self._write_rest(chunk, at, written)
-                at += wanted
+                at += size
         except OSError as error:
             raise _error("write", self.path, error) from error
         return at - offset

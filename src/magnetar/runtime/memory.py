@@ -31,17 +31,17 @@ def machine_bytes(limits: tuple[str, ...] = _LIMITS) -> int | None:
     import os
     from pathlib import Path
 
-    found = []
+    sizes = []
     try:
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
         pass
     for path in limits:
         try:
-            found.append(int(Path(path).read_text()))
+            sizes.append(int(Path(path).read_text()))
         except (OSError, ValueError):  # the file is missing, or contains `max`
             continue
-    return min((size for size in found if size > 0), default=None)
+    return min((size for size in sizes if size > 0), default=None)
 
 
 def settle() -> None:

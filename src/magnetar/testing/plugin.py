@@ -137,16 +137,16 @@ def _scope(request: pytest.FixtureRequest) -> str:
         raise pytest.UsageError(
             f"a magnetar mark accepts scope=..., settings=... and clock=..., not {', '.join(strange)}"
         )
-    asked = None if mark is None else mark.kwargs.get("scope")
+    scope = None if mark is None else mark.kwargs.get("scope")
     if _marked(request) or _clocked(request):
-        if asked not in (None, "function"):
+        if scope not in (None, "function"):
             own = "settings" if _marked(request) else "a clock"
             raise pytest.UsageError(
-                f"{own} in a magnetar mark requires a broker for one test: scope must not be {asked!r}"
+                f"{own} in a magnetar mark requires a broker for one test: scope must not be {scope!r}"
             )
         return "function"
-    if asked is not None:
-        return _check_scope(asked, "the magnetar mark's scope")
+    if scope is not None:
+        return _check_scope(scope, "the magnetar mark's scope")
     return str(request.config.getini("magnetar_broker_scope"))
 
 

@@ -356,8 +356,8 @@ def _check_text(message: Message) -> None:
 
 def _lie(total: int, size: int, frame_bytes_max: int) -> BadFrame:
     if total > frame_bytes_max:
-        said = _STRANGERS.get(_LENGTH.pack(total)) or ("this is TLS" if total >> 16 == _TLS_HELLO else "")
-        if said:
-            return BadFrame(f"{said}, but this port expects Pulsar's binary protocol: check scheme and port")
+        protocol = _STRANGERS.get(_LENGTH.pack(total)) or ("this is TLS" if total >> 16 == _TLS_HELLO else "")
+        if protocol:
+            return BadFrame(f"{protocol}, but this port expects Pulsar's binary protocol: check scheme and port")
         return BadFrame("a frame exceeds the maximum size", bytes=total, frame_bytes_max=frame_bytes_max)
     return BadFrame("the sizes of a frame contradict each other", total=total, command=size)

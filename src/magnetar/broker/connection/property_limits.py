@@ -66,10 +66,10 @@ class Charged(dict[int, T]):
         self._account = account
         self._size = size
 
-    def __setitem__(self, id: int, made: T) -> None:
+    def __setitem__(self, id: int, item: T) -> None:
         if id not in self:
             self._account.objects_bytes += self._size
-        super().__setitem__(id, made)
+        super().__setitem__(id, item)
 
     def __delitem__(self, id: int) -> None:
         super().__delitem__(id)

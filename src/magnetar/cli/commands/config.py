@@ -26,30 +26,30 @@ def explain(*, common: Common = COMMON) -> Exit:
     $ magnetar config explain
     $ magnetar config explain --url pulsar://other:6650 -o json
     """
-    found = CURRENT.get()
-    rows: list[tuple[Cell, ...]] = [row for one in found.settings.values() for row in _rows(one)]
+    configuration = CURRENT.get()
+    rows: list[tuple[Cell, ...]] = [row for one in configuration.settings.values() for row in _rows(one)]
     parts = [TableData(("SETTING", "VALUE", "SOURCE", "WHERE", "COUNTS"), rows)]
-    if found.conf is not None and found.conf.ignored:
+    if configuration.conf is not None and configuration.conf.ignored:
         ignored: list[tuple[Cell, ...]] = [
-            (one.key, _short(f"{found.conf.path}:{one.line}")) for one in found.conf.ignored
+            (one.key, _short(f"{configuration.conf.path}:{one.line}")) for one in configuration.conf.ignored
         ]
         parts.append(TableData(("KEY", "WHERE"), ignored, title="Settings of client.conf without effect here:"))
-    lines = [_said(one) for one in found.settings.values()]
-    common.out.show(_document(found), *parts, lines=lines)
-    return _tell(found, quiet=common.quiet)
+    lines = [_said(one) for one in configuration.settings.values()]
+    common.out.show(_document(configuration), *parts, lines=lines)
+    return _tell(configuration, quiet=common.quiet)
 
 
 VERBS = {"explain": explain}
 
 
-def _rows(one: Setting) -> list[tuple[Cell, ...]]:
+def _rows(setting: Setting) -> list[tuple[Cell, ...]]:
     """The source in force, then the sources that it overrides."""
-    if one.won is None:
-        return [(one.name, None, None, None, None)]
+    if setting.won is None:
+        return [(setting.name, None, None, None, None)]
     rows: list[tuple[Cell, ...]] = []
-    for said in (one.won, *one.overrode):
-        counts = "yes" if said is one.won else "no"
-        rows.append((one.name, shown(one.name, said), said.layer.title, _short(said.where) or None, counts))
+    for value in (setting.won, *setting.overrode):
+        counts = "yes" if value is setting.won else "no"
+        rows.append((setting.name, shown(setting.name, value), value.layer.title, _short(value.where) or None, counts))
     return rows
 
 
@@ -58,37 +58,37 @@ def _short(where: str) -> str:
     return "~" + where.removeprefix(home) if home != "/" and where.startswith(f"{home}/") else where
 
 
-def _tell(found: Configuration, *, quiet: bool) -> Exit:
+def _tell(configuration: Configuration, *, quiet: bool) -> Exit:
     if not quiet:
-        for doubt in found.doubts:
+        for doubt in configuration.doubts:
             tell(doubt)
-    problems = [*found.problems]
-    token = found.settings["token"].won
+    problems = [*configuration.problems]
+    token = configuration.settings["token"].won
     if token is not None:
         try:
             revealed(token, os.environ)
         except Misuse as error:
             problems.append(error)
     for problem in problems:
-        one = helped(problem, found)
-        tell_error(one.error, near=one.near, run=one.run)
+        explained = helped(problem, configuration)
+        tell_error(explained.error, near=explained.near, run=explained.run)
     return Exit.USAGE if problems else Exit.OK
 
 
-def _document(found: Configuration) -> dict[str, Any]:
-    ignored = found.conf.ignored if found.conf else []
+def _document(configuration: Configuration) -> dict[str, Any]:
+    ignored = configuration.conf.ignored if configuration.conf else []
     return {
-        "settings": {name: _said(one) for name, one in found.settings.items()},
+        "settings": {name: _said(one) for name, one in configuration.settings.items()},
         "ignored": [{"key": one.key, "line": one.line} for one in ignored],
-        "doubts": list(found.doubts),
-        "problems": [str(problem) for problem in found.problems],
+        "doubts": list(configuration.doubts),
+        "problems": [str(problem) for problem in configuration.problems],
     }
 
 
-def _said(one: Setting) -> dict[str, Any]:
+def _said(setting: Setting) -> dict[str, Any]:
     sources = [
-        {"value": shown(one.name, each), "source": each.layer.title, "where": each.where or None}
-        for each in ((one.won, *one.overrode) if one.won else ())
+        {"value": shown(setting.name, each), "source": each.layer.title, "where": each.where or None}
+        for each in ((setting.won, *setting.overrode) if setting.won else ())
     ]
     first: dict[str, Any] = sources[0] if sources else {"value": None, "source": None, "where": None}
-    return {"name": one.name, **first, "redacted": KNOBS[one.name].is_secret, "overrode": sources[1:]}
+    return {"name": setting.name, **first, "redacted": KNOBS[setting.name].is_secret, "overrode": sources[1:]}

@@ -165,8 +165,8 @@ def edit(
     contexts = _load()
     context = _get(contexts, name)
     fields: dict[str, str | float | None] = {**_given(token_file)}
-    for one in unset or []:
-        key = one.replace("-", "_")
+    for field in unset or []:
+        key = field.replace("-", "_")
         if key in fields:
             raise Misuse(f"{KNOBS[key].flag} must be either set or unset")
         fields[key] = None
@@ -230,17 +230,20 @@ def probe(name: str | None = None, /, *, common: Common = COMMON) -> Exit:
     """
     from magnetar.cli.settings.probe import reach
 
-    found = CURRENT.get()
+    configuration = CURRENT.get()
     if name is not None:
         _get(_load(), name)
         kept = {key: value for key, value in os.environ.items() if key in ("HOME", "XDG_CONFIG_HOME")}
-        found = gather({"context": name}, kept)
-    for problem in found.problems:
-        raise helped(problem, found)
-    token = found.settings["token"].won
+        configuration = gather({"context": name}, kept)
+    for problem in configuration.problems:
+        raise helped(problem, configuration)
+    token = configuration.settings["token"].won
     secret = revealed(token, os.environ) if token is not None else None
     answers = reach(
-        found.value("url"), found.value("admin_url"), token=secret or None, timeout_s=float(found.value("timeout"))
+        configuration.value("url"),
+        configuration.value("admin_url"),
+        token=secret or None,
+        timeout_s=float(configuration.value("timeout")),
     )
     rows: list[tuple[Cell, ...]] = [
         (one.what, without_password(one.url), "ok" if one.ok else "failed", one.version, one.latency) for one in answers
@@ -248,9 +251,9 @@ def probe(name: str | None = None, /, *, common: Common = COMMON) -> Exit:
     columns = ("WHAT", "URL", "STATE", "VERSION", "LATENCY")
     document = [one.document for one in answers]
     common.out.show(document, TableData(columns, rows, optional=frozenset(("VERSION", "LATENCY"))))
-    for one in answers:
-        if one.why:
-            tell(f"{one.what} did not answer", why=one.why)
+    for answer in answers:
+        if answer.why:
+            tell(f"{answer.what} did not answer", why=answer.why)
     return Exit.OK if all(one.ok for one in answers) else Exit.CHECK_FAILED
 
 
@@ -276,9 +279,9 @@ def import_client_conf(
         raise Misuse(f"client.conf cannot be read: {error.strerror}", file=str(file)) from None
     conf = client_conf.read(text, str(file))
     fields: dict[str, str | float] = {}
-    for setting, said in conf.said.items():
-        if said:
-            key, value = _stored(setting, said[0])
+    for setting, values in conf.said.items():
+        if values:
+            key, value = _stored(setting, values[0])
             fields[key] = value
     if not fields:
         raise Misuse("client.conf must contain a broker address or a token: this file has neither", file=str(file))

@@ -33,7 +33,7 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar hold list topic://public/default/clicks -o json
     """
     with opened(common, _whole(topic)) as (session, name):
-        found = session.admin.holds.list(name)
+        holds = session.admin.holds.list(name)
         rows: list[tuple[Cell, ...]] = [
             (
                 key,
@@ -45,9 +45,9 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
                 Moment(one.untilMs),
                 one.owner or None,
             )
-            for key, one in sorted(found.items())
+            for key, one in sorted(holds.items())
         ]
-        lines = [one for _, one in sorted(found.items())]
+        lines = [one for _, one in sorted(holds.items())]
         session.show(session.document, TableData(COLUMNS, rows, optional=frozenset(("OLDEST", "OWNER"))), lines=lines)
 
 
@@ -68,14 +68,14 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     $ magnetar hold show topic://public/default/clicks nightly
     """
     with opened(common, _whole(topic)) as (session, whole):
-        one = session.admin.holds.get(whole, name)
+        hold = session.admin.holds.get(whole, name)
         rows: list[tuple[Cell, ...]] = [
             (int(id), "the whole segment" if place == "-1:-1" else place)
-            for id, place in sorted(one.places.items(), key=lambda pair: int(pair[0]))
+            for id, place in sorted(hold.places.items(), key=lambda pair: int(pair[0]))
         ]
         sheets = [TableData(PLACE_COLUMNS, rows)] if rows else []
         optional = frozenset(("owner", "members", "oldest message", "announced", "expired"))
-        session.show(session.document, KeyValues(_facts(whole, one), optional=optional), *sheets)
+        session.show(session.document, KeyValues(_facts(whole, hold), optional=optional), *sheets)
 
 
 def _whole(topic: str) -> str:
@@ -84,20 +84,20 @@ def _whole(topic: str) -> str:
     return str(name.scalable) if name.domain is Domain.PERSISTENT else topic
 
 
-def _facts(topic: str, one: Hold) -> dict[str, Cell]:
+def _facts(topic: str, hold: Hold) -> dict[str, Cell]:
     return {
-        "hold": one.hold,
+        "hold": hold.hold,
         "topic": topic,
-        "state": one.state,
-        "owner": one.owner or None,
-        "members": ", ".join(one.members) or None,
-        "lag": Lag(one.lagMessages),
-        "size": Size(one.lagBytes),
-        "oldest message": Duration(one.lagAgeS) if one.lagOldestMs else None,
-        "moved": Moment(one.movedMs),
-        "expires": Moment(one.untilMs),
-        "announced": Moment(one.warnedMs) if one.warnedMs else None,
-        "expired": Moment(one.expiredMs) if one.expiredMs else None,
+        "state": hold.state,
+        "owner": hold.owner or None,
+        "members": ", ".join(hold.members) or None,
+        "lag": Lag(hold.lagMessages),
+        "size": Size(hold.lagBytes),
+        "oldest message": Duration(hold.lagAgeS) if hold.lagOldestMs else None,
+        "moved": Moment(hold.movedMs),
+        "expires": Moment(hold.untilMs),
+        "announced": Moment(hold.warnedMs) if hold.warnedMs else None,
+        "expired": Moment(hold.expiredMs) if hold.expiredMs else None,
     }
 
 
@@ -129,22 +129,22 @@ def delete(
     $ magnetar hold delete topic://public/default/clicks readers --force --yes
     """
     with opened(common, _whole(topic), change, unless=NotFound if if_exists else None) as (session, whole):
-        one = session.admin.holds.get(whole, name)
-        session.confirm(name, f"ends hold {name} of {whole}: {_given_up(one)}")
-        what = f"delete hold {name} of {whole} ({_given_up(one)})"
+        hold = session.admin.holds.get(whole, name)
+        session.confirm(name, f"ends hold {name} of {whole}: {_given_up(hold)}")
+        what = f"delete hold {name} of {whole} ({_given_up(hold)})"
         session.do(what, lambda: session.admin.holds.delete(whole, name, force=force))
 
 
-def _given_up(one: Hold) -> str:
+def _given_up(hold: Hold) -> str:
     """The owner and the users of a hold, and the messages that only this hold keeps."""
-    said = [f"owner {one.owner}" if one.owner else "no owner"]
-    if one.members:
-        said.append(f"used by {', '.join(one.members)}")
-    if one.expiredMs:
-        said.append("expired, so it kept nothing")
+    parts = [f"owner {hold.owner}" if hold.owner else "no owner"]
+    if hold.members:
+        parts.append(f"used by {', '.join(hold.members)}")
+    if hold.expiredMs:
+        parts.append("expired, so it kept nothing")
     else:
-        said.append(f"gives up {one.lagMessages:,} messages ({size(one.lagBytes)}) that were not read")
-    return ", ".join(said)
+        parts.append(f"gives up {hold.lagMessages:,} messages ({size(hold.lagBytes)}) that were not read")
+    return ", ".join(parts)
 
 
 VERBS = {"list": list_, "show": show, "delete": delete}

@@ -103,16 +103,16 @@ def produce(
     $ printf 'ada:1\\nbob:2\\n' | magnetar message produce orders - --key-separator :
     """
     own = properties(property)
-    given = _given(texts, file, lines, LineFormat.of(key_separator, header_separator), stdin=stdin)
+    source = _given(texts, file, lines, LineFormat.of(key_separator, header_separator), stdin=stdin)
     output = common.out
     if change.dry_run:
-        sent = [*given.all(), *(given.read(sys.stdin.buffer.read().splitlines()) if given.stdin else [])] * repeat
+        sent = [*source.all(), *(source.read(sys.stdin.buffer.read().splitlines()) if source.stdin else [])] * repeat
         planned = [{"topic": str(topic_name(topic)), "key": one.key or key, "bytes": len(one.payload)} for one in sent]
         rows = [(one["topic"], one["key"], one["bytes"]) for one in planned]
         output.show(planned, TableData(("TOPIC", "KEY", "BYTES"), rows, title="Would send:"))
         return Exit.OK
-    asked: dict[str, Any] = {"key": key, "properties": own, "compression": compression, "delay": delay}
-    return connect.run(_produce(common, output, topic, (given, repeat), **asked))
+    options: dict[str, Any] = {"key": key, "properties": own, "compression": compression, "delay": delay}
+    return connect.run(_produce(common, output, topic, (source, repeat), **options))
 
 
 async def _produce(
@@ -134,9 +134,9 @@ async def _produce(
                 elif error is not None:
                     failures.append(error)
 
-            async for one in _messages(client, *source):
-                said = {"key": one.key or key, "properties": {**own, **one.properties}, **later}
-                await producer.post(one.payload, done, **said)
+            async for outgoing in _messages(client, *source):
+                arguments = {"key": outgoing.key or key, "properties": {**own, **outgoing.properties}, **later}
+                await producer.post(outgoing.payload, done, **arguments)
                 if failures:
                     break
             await producer.flush()
@@ -196,17 +196,17 @@ def consume(
         planned: dict[str, Cell] = {"topic": name, "subscription": subscription, "type": type, "acknowledge": ack}
         output.show(planned, KeyValues(planned, title="Would consume:"))
         return Exit.OK
-    asked = {"subscription": subscription, "type": type, "start": start}
-    return connect.run(_consume(common, output, topic, asked, count=count, wait=wait, ack=ack))
+    options = {"subscription": subscription, "type": type, "start": start}
+    return connect.run(_consume(common, output, topic, options, count=count, wait=wait, ack=ack))
 
 
 async def _consume(
-    common: Common, output: Output, topic: str, asked: dict[str, str], *, count: int, wait: float | None, ack: bool
+    common: Common, output: Output, topic: str, options: dict[str, str], *, count: int, wait: float | None, ack: bool
 ) -> Exit:
     from magnetar.client.consumer.receive.waiters import NoMessage
 
     async with connect.connected(common) as client:
-        receive, acknowledge = await _consumer(client, topic, asked)
+        receive, acknowledge = await _consumer(client, topic, options)
         with messages(output) as rows:
             while not count or rows.count < count:
                 try:
@@ -229,16 +229,16 @@ async def _consume(
     return Exit.TIMED_OUT
 
 
-async def _consumer(client: Client, topic: str, asked: dict[str, str]) -> tuple[Receive, Acknowledge]:
+async def _consumer(client: Client, topic: str, options: dict[str, str]) -> tuple[Receive, Acknowledge]:
     """On a scalable topic, a stream consumer: every key is in order, and acknowledgements are cumulative."""
     from magnetar.client.consumer.config import InitialPosition, SubscriptionType
 
-    subscription, start = asked["subscription"], InitialPosition[asked["start"].upper()]
+    subscription, start = options["subscription"], InitialPosition[options["start"].upper()]
     # Two messages of a batch count as two consumed messages.
     if topic_name(topic).is_scalable:
         stream = await client.stream_consumer(topic, subscription, initial_position=start, ack_batch_index=True)
         return stream.receive, stream.acknowledge_cumulative
-    type = SubscriptionType[asked["type"].upper().replace("-", "_")]
+    type = SubscriptionType[options["type"].upper().replace("-", "_")]
     plain = await client.subscribe(topic, subscription, type=type, initial_position=start, ack_batch_index=True)
     return plain.receive, plain.acknowledge
 
@@ -365,28 +365,28 @@ class MessagesToSend:
 def _given(
     texts: Iterable[str], file: Path | None, lines: Path | None, format: LineFormat, *, stdin: bool
 ) -> MessagesToSend:
-    given = [Outgoing(text.encode()) for text in texts]
+    outgoing = [Outgoing(text.encode()) for text in texts]
     if file is not None:
-        given.append(Outgoing(file.read_bytes()))
-    nothing = not given and lines is None
+        outgoing.append(Outgoing(file.read_bytes()))
+    nothing = not outgoing and lines is None
     if nothing and not stdin and sys.stdin.isatty():
         raise Misuse("nothing to send: pass texts, --file, --lines, or lines on standard input")
     if not format.is_plain and not nothing and lines is None and not stdin:
         raise Misuse("separators apply to --lines and standard input only: use --key and --property for texts")
-    return MessagesToSend(given, lines, format, stdin or nothing)
+    return MessagesToSend(outgoing, lines, format, stdin or nothing)
 
 
-async def _messages(client: Client, given: MessagesToSend, repeat: int) -> AsyncIterator[Outgoing]:
+async def _messages(client: Client, source: MessagesToSend, repeat: int) -> AsyncIterator[Outgoing]:
     for _ in range(repeat):
-        for one in given.all():
-            yield one
-    if given.stdin:
+        for message in source.all():
+            yield message
+    if source.stdin:
         number = 0
         async for line in _lines(client):
             number += 1
-            one = given.format.parse(line, number)
+            message = source.format.parse(line, number)
             for _ in range(repeat):
-                yield one
+                yield message
 
 
 async def _lines(client: Client) -> AsyncIterator[bytes]:

@@ -155,19 +155,19 @@ def show(namespace: str, /, *, common: Common = COMMON) -> None:
     name = str(namespace_name(namespace))
     with common.session() as session:
         session.about(namespace=name)
-        found = session.admin.namespaces.policies(name)
+        policies = session.admin.namespaces.policies(name)
         document: dict[str, Any] = msgspec.json.decode(session.document)
-        raw, retention = session.document, found.retention_policies
-        ttl_s = found.message_ttl_in_seconds
+        raw, retention = session.document, policies.retention_policies
+        ttl_s = policies.message_ttl_in_seconds
         facts: dict[str, Cell] = {
             "namespace": name,
-            "bundles": None if found.bundles is None else found.bundles.numBundles,
-            "clusters": ", ".join(found.replication_clusters) or None,
+            "bundles": None if policies.bundles is None else policies.bundles.numBundles,
+            "clusters": ", ".join(policies.replication_clusters) or None,
             "retention": None if retention is None else _retention(retention),
             "message TTL": Duration(ttl_s) if ttl_s else None,
-            "deduplication": found.deduplicationEnabled,
-            "topic buckets": found.numberOfTopicBuckets,
-            "properties": pairs(found.properties),
+            "deduplication": policies.deduplicationEnabled,
+            "topic buckets": policies.numberOfTopicBuckets,
+            "properties": pairs(policies.properties),
         }
         shown = {"bundles", "replication_clusters", "retention_policies", "message_ttl_in_seconds"}
         shown |= {"deduplicationEnabled", "numberOfTopicBuckets", "properties", "auth_policies"}
@@ -200,10 +200,10 @@ def topics(
     $ magnetar namespace topics public/default
     """
     name = str(namespace_name(namespace))
-    wanted: Any = mode.upper().replace("-", "_")
+    selected: Any = mode.upper().replace("-", "_")
     with common.session() as session:
         session.about(namespace=name)
-        names = session.admin.namespaces.topics(name, wanted)
+        names = session.admin.namespaces.topics(name, selected)
         session.show(session.document, TableData(("TOPIC",), [(one,) for one in names]))
 
 

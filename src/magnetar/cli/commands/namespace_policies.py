@@ -136,7 +136,7 @@ def set_(
     $ magnetar namespace set public/shop --unset retention
     """
     name = str(namespace_name(namespace))
-    given: dict[Settable[Any], Any] = {
+    policies: dict[Settable[Any], Any] = {
         policy.MESSAGE_TTL_S: message_ttl,
         policy.DEDUPLICATION: deduplication,
         policy.DEDUPLICATION_SNAPSHOT_INTERVAL_S: deduplication_snapshot_interval,
@@ -154,7 +154,7 @@ def set_(
         if auto_subscription_creation is None
         else AutoSubscriptionCreation(auto_subscription_creation),
     }
-    values: dict[Settable[Any], Any] = {one: value for one, value in given.items() if value is not None}
+    values: dict[Settable[Any], Any] = {one: value for one, value in policies.items() if value is not None}
     removed, own = unset or [], properties(property)
     retention = (retention_minutes, retention_mb)
     twice = [one for one in removed if REMOVABLE[one] in values or (one == "retention" and retention != (None, None))]
@@ -219,9 +219,9 @@ def _apply(
     session: Session, name: str, values: dict[Settable[Any], Any], removed: list[Removable[Any]], own: dict[str, str]
 ) -> None:
     admin = session.admin.namespaces
-    for one, value in values.items():
-        words = f"set {one.name} of {name} to {_text(value)}"
-        session.do(words, partial(admin.set_policy, name, one, value))
+    for setting, value in values.items():
+        words = f"set {setting.name} of {name} to {_text(value)}"
+        session.do(words, partial(admin.set_policy, name, setting, value))
     for gone in removed:
         session.do(f"unset {gone.name} of {name}", partial(admin.remove_policy, name, gone))
     if own:
@@ -240,6 +240,6 @@ def _text(value: Any) -> str | None:
 
 def _words(value: Any) -> Iterator[str]:
     for field in value.__struct_fields__:
-        found = getattr(value, field)
-        if found is not None:
-            yield f"{field} {_text(found)}"
+        number = getattr(value, field)
+        if number is not None:
+            yield f"{field} {_text(number)}"

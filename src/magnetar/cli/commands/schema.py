@@ -28,14 +28,14 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     with common.session() as session:
         name = str(topic_name(topic))
         session.about(topic=name)
-        found = session.admin.schemas.versions(name)
+        versions = session.admin.schemas.versions(name)
         rows: list[tuple[Cell, ...]] = [
             (one.version, one.type, Moment(one.timestamp), Size(len(one.data.encode())), pairs(one.properties))
-            for one in found
+            for one in versions
         ]
         columns = ("VERSION", "TYPE", "REGISTERED", "SIZE", "PROPERTIES")
         sheet = TableData(columns, rows, optional=frozenset(("PROPERTIES",)))
-        session.show([msgspec.to_builtins(one) for one in found], sheet)
+        session.show([msgspec.to_builtins(one) for one in versions], sheet)
 
 
 def show(topic: str, /, *, version: int | None = None, common: Common = COMMON) -> None:
@@ -55,21 +55,21 @@ def show(topic: str, /, *, version: int | None = None, common: Common = COMMON) 
     with common.session() as session:
         name = str(topic_name(topic))
         session.about(topic=name)
-        found = session.admin.schemas.get(name, version)
+        info = session.admin.schemas.get(name, version)
         facts: dict[str, Cell] = {
             "topic": name,
-            "version": found.version,
-            "type": found.type,
-            "registered": Moment(found.timestamp),
-            "properties": pairs(found.properties),
+            "version": info.version,
+            "type": info.type,
+            "registered": Moment(info.timestamp),
+            "properties": pairs(info.properties),
         }
         columns = ("FIELD", "TYPE")
-        fields = _fields(found)
+        fields = _fields(info)
         parts: list[KeyValues | TableData] = [KeyValues(facts, optional=frozenset(("properties",)))]
         if fields:
             parts.append(TableData(columns, fields))
-        elif found.data:
-            parts.append(KeyValues({"definition": found.data}))
+        elif info.data:
+            parts.append(KeyValues({"definition": info.data}))
         session.show(session.document, *parts, names=[name])
 
 
@@ -87,14 +87,14 @@ def _fields(schema: SchemaInfo) -> list[tuple[Cell, ...]]:
     return [(str(one.get("name")), _type(one.get("type"))) for one in record["fields"] if isinstance(one, dict)]
 
 
-def _type(given: Any) -> str:
+def _type(declared: Any) -> str:
     """A union with `null` marks an optional field."""
-    if isinstance(given, list):
-        return " or ".join(_type(one) for one in given)
-    if isinstance(given, dict):
-        if given.get("type") == "array":
-            return f"array of {_type(given.get('items'))}"
-        if given.get("type") == "map":
-            return f"map of {_type(given.get('values'))}"
-        return str(given.get("name") or given.get("type"))
-    return str(given)
+    if isinstance(declared, list):
+        return " or ".join(_type(one) for one in declared)
+    if isinstance(declared, dict):
+        if declared.get("type") == "array":
+            return f"array of {_type(declared.get('items'))}"
+        if declared.get("type") == "map":
+            return f"map of {_type(declared.get('values'))}"
+        return str(declared.get("name") or declared.get("type"))
+    return str(declared)

@@ -130,19 +130,19 @@ def locate(topic: str, key: str, /, *, common: Common = COMMON) -> None:
         stats = session.admin.scalable.stats(name)
         layout = layout_of(session.admin.scalable.metadata(name))
         slot = segment_hash(key, Routing(stats.routing) if stats.routing else DEFAULT)
-        found = layout.route(slot)
-        owner = stats.segments.get(str(found.id))
-        segment = str(found.topic(topic_name(name)))
+        active = layout.route(slot)
+        owner = stats.segments.get(str(active.id))
+        segment = str(active.topic(topic_name(name)))
         broker = None if owner is None else owner.ownerBroker
         facts: dict[str, Cell] = {
             "key": key,
             "hash": f"{slot:04x}",
-            "segment": found.id,
-            "range": hashes(found.range),
+            "segment": active.id,
+            "range": hashes(active.range),
             "topic": segment,
             "broker": broker,
         }
-        document = {"key": key, "hash": slot, "segment": found.id, "topic": segment, "broker": broker}
+        document = {"key": key, "hash": slot, "segment": active.id, "topic": segment, "broker": broker}
         session.show(document, KeyValues(facts, optional=frozenset(("broker",))), names=[segment])
 
 

@@ -31,7 +31,7 @@ def list_(namespace: str = "public/default", /, *, common: Common = COMMON) -> N
     """
     with common.session() as session:
         session.about(namespace=namespace)
-        found = session.admin.sinks.list(namespace)
+        sinks = session.admin.sinks.list(namespace)
         rows: list[tuple[Cell, ...]] = [
             (
                 one.sink,
@@ -42,9 +42,9 @@ def list_(namespace: str = "public/default", /, *, common: Common = COMMON) -> N
                 Moment(one.changedMs),
                 one.trouble or None,
             )
-            for one in found
+            for one in sinks
         ]
-        session.show(session.document, TableData(COLUMNS, rows, optional=frozenset(("TROUBLE",))), lines=found)
+        session.show(session.document, TableData(COLUMNS, rows, optional=frozenset(("TROUBLE",))), lines=sinks)
 
 
 def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
@@ -64,26 +64,26 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     with common.session() as session:
         whole = full_name(topic)
         session.about(topic=whole)
-        one = session.admin.sinks.get(whole, name)
+        status = session.admin.sinks.get(whole, name)
         rows: list[tuple[Cell, ...]] = [
-            (each.batch, each.stage, each.messages, each.published) for each in one.publishing
+            (each.batch, each.stage, each.messages, each.published) for each in status.publishing
         ]
         optional = frozenset(("run", "trouble"))
         sheets = [TableData(STAGE_COLUMNS, rows)] if rows else []
-        session.show(session.document, KeyValues(_facts(one), optional=optional), *sheets)
+        session.show(session.document, KeyValues(_facts(status), optional=optional), *sheets)
 
 
-def _facts(one: SinkStatus) -> dict[str, Cell]:
+def _facts(status: SinkStatus) -> dict[str, Cell]:
     return {
-        "sink": one.sink,
-        "topic": one.topic,
-        "last batch": one.lastBatch if one.lastBatch >= 0 else None,
-        "publishing": Lag(one.backlogMessages),
-        "open stages": one.openStages,
-        "to be deleted": one.dropped,
-        "changed": Moment(one.changedMs),
-        "run": one.run or None,
-        "trouble": one.trouble or None,
+        "sink": status.sink,
+        "topic": status.topic,
+        "last batch": status.lastBatch if status.lastBatch >= 0 else None,
+        "publishing": Lag(status.backlogMessages),
+        "open stages": status.openStages,
+        "to be deleted": status.dropped,
+        "changed": Moment(status.changedMs),
+        "run": status.run or None,
+        "trouble": status.trouble or None,
     }
 
 
@@ -112,8 +112,8 @@ def delete(
     with common.session(change, unless=NotFound if if_exists else None) as session:
         whole = full_name(topic)
         session.about(topic=whole)
-        one = session.admin.sinks.get(whole, name)
-        words = f"deletes sink {name} of {whole} and loses {one.backlogMessages} committed, unpublished messages"
+        status = session.admin.sinks.get(whole, name)
+        words = f"deletes sink {name} of {whole} and loses {status.backlogMessages} committed, unpublished messages"
         session.confirm(name, words)
         session.do(f"delete sink {name} of {whole}", lambda: session.admin.sinks.delete(whole, name))
 

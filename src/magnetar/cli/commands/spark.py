@@ -77,8 +77,8 @@ def offsets(what: Literal["show"], checkpoint: Path, /, *, common: Common = COMM
     said_of = [one.document() for one in kept.offsets]
     document = {"batch": kept.batch, "done": kept.done, "offsets": said_of}
     sheet = TableData(("TOPIC", "EPOCH", "SEGMENT", "POSITION", "SKIPPED"), rows, optional=frozenset(("SKIPPED",)))
-    said = KeyValues({"batch": kept.batch, "finished": "yes" if kept.done else "no"})
-    common.out.show(document, said, sheet, lines=said_of, table=sheet)
+    summary = KeyValues({"batch": kept.batch, "finished": "yes" if kept.done else "no"})
+    common.out.show(document, summary, sheet, lines=said_of, table=sheet)
 
 
 def lag(checkpoint: Path, /, *, common: Common = COMMON) -> None:
@@ -99,8 +99,8 @@ def lag(checkpoint: Path, /, *, common: Common = COMMON) -> None:
     from magnetar.spark.progress.checkpoints import newest
     from magnetar.spark.progress.lag import behind
 
-    found = [one for offset in newest(checkpoint).offsets for one in behind(common.url, offset)]
-    rows: list[tuple[Cell, ...]] = [(one.topic, one.segment, one.position, one.messages, one.bytes) for one in found]
+    lags = [one for offset in newest(checkpoint).offsets for one in behind(common.url, offset)]
+    rows: list[tuple[Cell, ...]] = [(one.topic, one.segment, one.position, one.messages, one.bytes) for one in lags]
     document = [
         {
             "topic": one.topic,
@@ -109,7 +109,7 @@ def lag(checkpoint: Path, /, *, common: Common = COMMON) -> None:
             "messages": one.messages,
             "bytes": one.bytes,
         }
-        for one in found
+        for one in lags
     ]
     common.out.show(document, TableData(("TOPIC", "SEGMENT", "POSITION", "MESSAGES", "BYTES"), rows))
 
@@ -204,8 +204,8 @@ def submit(
     """
     import sys
 
-    found = Path(sys.executable).with_name("spark-submit")
-    name = str(found) if found.exists() else "spark-submit"
+    launcher = Path(sys.executable).with_name("spark-submit")
+    name = str(launcher) if launcher.exists() else "spark-submit"
     return _launch([name, "--master", master, str(program), *arguments], change, common)
 
 
@@ -226,14 +226,14 @@ def _launch(command: list[str], change: Traffic, common: Common, *, here: bool =
             "no Java of version 17 or newer: install one, or run pip install 'magnetar[java]'; magnetar spark doctor "
             "lists all missing requirements"
         )
-    said = {
+    plan = {
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON") or sys.executable,
         "JAVA_HOME": home or "",
         "MAGNETAR_URL": common.url,
     }
     if change.dry_run:
-        document = {"command": command, "environment": said}
-        common.out.show(document, KeyValues({"command": " ".join(command), **said}))
+        document = {"command": command, "environment": plan}
+        common.out.show(document, KeyValues({"command": " ".join(command), **plan}))
         return Exit.OK
 
     async def work() -> int:
@@ -241,7 +241,7 @@ def _launch(command: list[str], change: Traffic, common: Common, *, here: bool =
             check = await workers(os.environ)
             if not check.ok:
                 raise Misuse(f"Spark's Python workers cannot run: {check.found}", do=check.do)
-        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **said})
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **plan})
         return await process.wait()
 
     return asyncio.run(work())

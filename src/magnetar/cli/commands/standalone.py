@@ -63,15 +63,15 @@ def standalone(
             run="pip install 'magnetar[broker]'",
         )
         return Exit.FAILURE
-    given = {"brokerServicePort": port, "webServicePort": http_port, "bindAddress": bind_address}
-    settings = {key: str(value) for key, value in given.items() if value is not None}
+    options = {"brokerServicePort": port, "webServicePort": http_port, "bindAddress": bind_address}
+    settings = {key: str(value) for key, value in options.items() if value is not None}
     say = _welcome if sys.stdout.isatty() else partial(print, flush=True)  # a script waits for this line on a pipe
     try:
         failure = uvloop.run(serve(str(data), settings, None if conf is None else str(conf), WebServer, say))
     except MagnetarError as error:
-        said = f"the broker cannot start: {error.what}"
+        message = f"the broker cannot start: {error.what}"
         run = next_step(error) if isinstance(error, Unprotected) else "magnetar standalone --help"
-        tell(said, detail=facts_of(error), run=run, code=code_for(error))
+        tell(message, detail=facts_of(error), run=run, code=code_for(error))
         return Exit.FAILURE
     if failure is not None:
         tell(f"the broker stopped: {failure}", why="a write to disk failed", run="magnetar standalone")

@@ -133,10 +133,10 @@ def delete(
         if topics.is_scalable(topic):
             topics.delete_subscription(session, topic, name)
             return
-        one, _ = _one(session, topic, name)
+        stats, _ = _one(session, topic, name)
         whole = str(topic_name(topic))
-        session.describe(deleted_subscription(whole, name, lag_of(one).messages, len(one.consumers)))
-        session.confirm(name, f"deletes {name} of {topic} with {lag_of(one).messages:,} messages it has not consumed")
+        session.describe(deleted_subscription(whole, name, lag_of(stats).messages, len(stats.consumers)))
+        session.confirm(name, f"deletes {name} of {topic} with {lag_of(stats).messages:,} messages it has not consumed")
         session.do(f"delete {name} of {topic}", lambda: session.admin.subscriptions.delete(topic, name, force=force))
 
 
@@ -161,21 +161,21 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         if topics.is_scalable(topic):
             topics.show_subscription(session, topic, name)
             return
-        one, document = _one(session, topic, name)
+        stats, document = _one(session, topic, name)
         facts: dict[str, Cell] = {
             "subscription": name,
             "topic": str(topic_name(topic)),
-            "type": one.type if one.type != "None" else None,
-            "lag": lag_of(one),
-            "oldest message": oldest_of(one),
-            "unacknowledged": one.unackedMessages,
-            "delayed": one.msgDelayed,
-            "delivered": one.msgOutCounter,
-            "out": Rate(one.msgRateOut),
-            "redelivered": Rate(one.msgRateRedeliver),
-            "last acknowledged": Moment(one.lastAckedTimestamp),
-            "active consumer": one.activeConsumerName or None,
-            "properties": pairs(one.subscriptionProperties),
+            "type": stats.type if stats.type != "None" else None,
+            "lag": lag_of(stats),
+            "oldest message": oldest_of(stats),
+            "unacknowledged": stats.unackedMessages,
+            "delayed": stats.msgDelayed,
+            "delivered": stats.msgOutCounter,
+            "out": Rate(stats.msgRateOut),
+            "redelivered": Rate(stats.msgRateRedeliver),
+            "last acknowledged": Moment(stats.lastAckedTimestamp),
+            "active consumer": stats.activeConsumerName or None,
+            "properties": pairs(stats.subscriptionProperties),
         }
         rows: list[tuple[Cell, ...]] = [
             (
@@ -187,7 +187,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
                 consumer.availablePermits,
                 consumer.clientVersion,
             )
-            for consumer in one.consumers
+            for consumer in stats.consumers
         ]
         sheet = TableData(CONSUMER_COLUMNS, rows, optional=frozenset(("OUT",)))
         session.show(document, KeyValues(facts, optional=OPTIONAL_FACTS), *([sheet] if rows else []))
@@ -227,12 +227,12 @@ def seek(
         if topics.is_scalable(topic):
             scalable_seek.seek(session, topic, name, to)
             return
-        found, _ = _one(session, topic, name)  # reports a missing subscription in a dry run too
+        stats, _ = _one(session, topic, name)  # reports a missing subscription in a dry run too
         where = position(to, session.now_ms)
-        lag, consumers = lag_of(found).messages, len(found.consumers)
+        lag, consumers = lag_of(stats).messages, len(stats.consumers)
         session.describe(moved_subscription(str(topic_name(topic)), name, to, where, lag=lag, consumers=consumers))
-        for one in _targets(session, topic, where):
-            _seek(session, one, name, where)
+        for target in _targets(session, topic, where):
+            _seek(session, target, name, where)
 
 
 def skip(
@@ -262,8 +262,8 @@ def skip(
     with common.session(change) as session:
         topic = topics.present(session, topic)
         topics.refuse_scalable(topic, "entries of several segments have no common order: use seek or clear")
-        one, _ = _one(session, topic, name)
-        session.describe(skipped(str(topic_name(topic)), name, f"{count:,} entries", lag_of(one).messages))
+        stats, _ = _one(session, topic, name)
+        session.describe(skipped(str(topic_name(topic)), name, f"{count:,} entries", lag_of(stats).messages))
         session.confirm(name, f"makes {name} of {topic} skip {count:,} entries it has not consumed")
         session.do(f"skip {count} of {name}", lambda: session.admin.subscriptions.skip(topic, name, count))
 
@@ -288,9 +288,11 @@ def clear(topic: str, name: str, /, *, change: Destruction = DESTRUCTION, common
         if topics.is_scalable(topic):
             scalable_seek.clear(session, topic, name)
             return
-        one, _ = _one(session, topic, name)
-        session.describe(skipped(str(topic_name(topic)), name, "everything", lag_of(one).messages))
-        session.confirm(name, f"makes {name} of {topic} skip all {lag_of(one).messages:,} messages it has not consumed")
+        stats, _ = _one(session, topic, name)
+        session.describe(skipped(str(topic_name(topic)), name, "everything", lag_of(stats).messages))
+        session.confirm(
+            name, f"makes {name} of {topic} skip all {lag_of(stats).messages:,} messages it has not consumed"
+        )
         session.do(f"clear {name}", lambda: session.admin.subscriptions.clear(topic, name))
 
 
@@ -315,8 +317,8 @@ def _about(session: Session, topic: str, name: str) -> None:
 
 def _stats(session: Session, topic: str) -> tuple[TopicStats, dict[str, Any]]:
     """The statistics of the topic, and the subscriptions as REST returns them."""
-    found = read(session, topic)
-    return found.stats, msgspec.json.decode(found.document).get("subscriptions", {})
+    answer = read(session, topic)
+    return answer.stats, msgspec.json.decode(answer.document).get("subscriptions", {})
 
 
 def _one(session: Session, topic: str, name: str) -> tuple[SubscriptionStats, dict[str, Any]]:

@@ -66,10 +66,11 @@ def explain(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         if is_queue(plan) or is_hold(plan):
             _explain_unplanned(session, full, layout, plan)
             return
-        found = readings(layout, plan)
-        left = {one.segment.id: _left(session, full, plan, one.segment.id) for one in found}
-        waiting = [one for one in found if one.waits_for]
-        known = [count for count in left.values() if count is not None]
+        assignments = readings(layout, plan)
+        left = {one.segment.id: _left(session, full, plan, one.segment.id) for one in assignments}
+        waiting = [one for one in assignments if one.waits_for]
+        read = len(assignments) - len(waiting)
+        counts = [count for count in left.values() if count is not None]
         facts: dict[str, Cell] = {
             "subscription": name,
             "topic": full,
@@ -77,8 +78,8 @@ def explain(topic: str, name: str, /, *, common: Common = COMMON) -> None:
             "controller": plan.controller or "none: the next consumer or reshape elects one",
             "plan": plan.generation,
             "consumers": consumers_words(plan.consumers),
-            "lag": Lag(sum(known)),
-            "segments": f"{len(found) - len(waiting)} read, {len(waiting)} waiting, {len(plan.drainedSegmentIds)} done",
+            "lag": Lag(sum(counts)),
+            "segments": f"{read} read, {len(waiting)} waiting, {len(plan.drainedSegmentIds)} done",
         }
         rows: list[tuple[Cell, ...]] = [
             (
@@ -89,14 +90,14 @@ def explain(topic: str, name: str, /, *, common: Common = COMMON) -> None:
                 None if (count := left[one.segment.id]) is None else Lag(count),
                 words(one, left),
             )
-            for one in found
+            for one in assignments
         ]
         sheet = TableData(SEGMENT_COLUMNS, rows, optional=frozenset(("CONSUMER", "LEFT")))
         document = {
             "topic": full,
             "subscription": name,
             "plan": plan,
-            "segments": [_document(one, left[one.segment.id]) for one in found],
+            "segments": [_document(one, left[one.segment.id]) for one in assignments],
         }
         session.show(document, KeyValues(facts), sheet, lines=document["segments"], table=sheet, names=[name])
 
@@ -164,32 +165,36 @@ def readings(layout: Layout, plan: SubscriptionPlan) -> list[SegmentAssignment]:
     blocking = {one.id: tuple(blockers(layout, one.id, done)) for one in left}
     held = {id for id, hold in holds.items() if hold.consumerName is not None}
     waiting = [id for id, ancestors in blocking.items() if ancestors and id not in held]  # H-F20: a held one is read
-    found = []
-    for one in left:
-        hold = holds.get(one.id)
+    assignments = []
+    for segment in left:
+        hold = holds.get(segment.id)
         consumer = None if hold is None else hold.consumerName
         next = None if hold is None else hold.nextConsumerName
-        children = tuple(id for id in waiting if one.id in blocking[id])
-        waits_for, ahead_of = (blocking[one.id], ()) if one.id in waiting else ((), blocking[one.id])
-        found.append(SegmentAssignment(one, consumer, next, waits_for, children, ahead_of))
-    return found
+        children = tuple(id for id in waiting if segment.id in blocking[id])
+        waits_for, ahead_of = (blocking[segment.id], ()) if segment.id in waiting else ((), blocking[segment.id])
+        assignments.append(SegmentAssignment(segment, consumer, next, waits_for, children, ahead_of))
+    return assignments
 
 
-def words(one: SegmentAssignment, left: dict[SegmentId, int | None]) -> str:
+def words(assignment: SegmentAssignment, left: dict[SegmentId, int | None]) -> str:
     """The state of a segment, as the end of a sentence."""
-    if one.waits_for:
-        parents = ", ".join(f"#{id} ({_count(left.get(id))})" for id in one.waits_for)
+    if assignment.waits_for:
+        parents = ", ".join(f"#{id} ({_count(left.get(id))})" for id in assignment.waits_for)
         return f"waits for {parents}"
-    if one.next is not None:
-        return f"moves to {one.next} when {one.consumer} releases it" if one.consumer else f"moves to {one.next}"
-    if one.consumer is None:
+    if assignment.next is not None:
+        return (
+            f"moves to {assignment.next} when {assignment.consumer} releases it"
+            if assignment.consumer
+            else f"moves to {assignment.next}"
+        )
+    if assignment.consumer is None:
         return "waits for a consumer"
-    if one.ahead_of:
-        parents = ", ".join(f"#{id} ({_count(left.get(id))})" for id in one.ahead_of)
+    if assignment.ahead_of:
+        parents = ", ".join(f"#{id} ({_count(left.get(id))})" for id in assignment.ahead_of)
         return f"is read ahead of acknowledgements in {parents}"
-    if one.children:
-        waiting = ", ".join(f"#{id}" for id in one.children)
-        return f"is read to its end; {waiting} {'waits' if len(one.children) == 1 else 'wait'} for it"
+    if assignment.children:
+        waiting = ", ".join(f"#{id}" for id in assignment.children)
+        return f"is read to its end; {waiting} {'waits' if len(assignment.children) == 1 else 'wait'} for it"
     return "is read"
 
 
@@ -202,32 +207,32 @@ def _left(session: Session, topic: str, plan: SubscriptionPlan, segment: Segment
     """Unacknowledged messages of a segment, also while it waits. None: its owner does not answer."""
     if plan.leftMessages is not None:
         return plan.leftMessages.get(str(segment))
-    found = session.admin.scalable.segment_stats(topic, segment).subscriptions.get(plan.subscription)
-    return None if found is None else lag_of(found).messages
+    stats = session.admin.scalable.segment_stats(topic, segment).subscriptions.get(plan.subscription)
+    return None if stats is None else lag_of(stats).messages
 
 
 def _count(left: int | None) -> str:
     return "unknown" if left is None else f"{left:,} left"
 
 
-def _grace(one: SubscribedConsumer, now_ms: int | None) -> Cell:
-    if one.connected is not False or not one.graceUntilMs or now_ms is None:
+def _grace(consumer: SubscribedConsumer, now_ms: int | None) -> Cell:
+    if consumer.connected is not False or not consumer.graceUntilMs or now_ms is None:
         return None
-    return Duration(max(0.0, (one.graceUntilMs - now_ms) / 1000))
+    return Duration(max(0.0, (consumer.graceUntilMs - now_ms) / 1000))
 
 
 def _ids(ids: list[int]) -> str | None:
     return ", ".join(str(id) for id in ids) or None
 
 
-def _document(one: SegmentAssignment, left: int | None) -> dict[str, Any]:
+def _document(assignment: SegmentAssignment, left: int | None) -> dict[str, Any]:
     return {
-        "segmentId": one.segment.id,
-        "state": str(one.segment.state),
-        "consumerName": one.consumer,
-        "nextConsumerName": one.next,
+        "segmentId": assignment.segment.id,
+        "state": str(assignment.segment.state),
+        "consumerName": assignment.consumer,
+        "nextConsumerName": assignment.next,
         "left": left,
-        "waitsFor": list(one.waits_for),
-        "readAheadOf": list(one.ahead_of),
-        "holdsBack": list(one.children),
+        "waitsFor": list(assignment.waits_for),
+        "readAheadOf": list(assignment.ahead_of),
+        "holdsBack": list(assignment.children),
     }

@@ -71,11 +71,11 @@ def show(tenant: str, /, *, common: Common = COMMON) -> None:
     """
     with common.session() as session:
         session.about(tenant=tenant)
-        found = session.admin.tenants.get(tenant)
+        info = session.admin.tenants.get(tenant)
         facts: dict[str, Cell] = {
             "tenant": tenant,
-            "clusters": ", ".join(found.allowedClusters or []) or None,
-            "admin roles": ", ".join(found.adminRoles or []) or None,
+            "clusters": ", ".join(info.allowedClusters or []) or None,
+            "admin roles": ", ".join(info.adminRoles or []) or None,
         }
         session.show(session.document, KeyValues(facts))
 

@@ -93,8 +93,8 @@ class CompletionCache:
         files = list(os.scandir(self._path))
         if len(files) >= COMPLETION_FILES_MAX:
             oldest = sorted(files, key=lambda one: one.stat().st_mtime)
-            for one in oldest[: len(files) // 2]:
-                os.unlink(one.path)
+            for path in oldest[: len(files) // 2]:
+                os.unlink(path.path)
 
 
 def _patience(environment: Mapping[str, str]) -> float:

@@ -143,8 +143,8 @@ def _whole(name: str) -> str:
 
 def _segments(segments: dict[str, Any]) -> Iterator[Candidate]:
     """Active segments with their ranges: only these can be split or merged."""
-    for one in segments.values():
-        match one:
+    for segment in segments.values():
+        match segment:
             case {"segmentId": int(number), "state": "ACTIVE", **rest}:
                 bounds = rest.get("hashRange")
                 text = ""

@@ -58,13 +58,13 @@ def wanted(words: Sequence[str], table: str) -> CompletionRequest:
     """`words` follow `magnetar`. The last one is incomplete and may be empty."""
     *past, word = words or [""]
     path, command = "", _command(table, "")
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     arguments: list[str] = []
     waiting: ArgumentSpec | None = None
     plain = False  # after `--`, every word is an argument
     for token in past:
         if waiting is not None:
-            given[waiting.names[0]] = token
+            options[waiting.names[0]] = token
             waiting = None
         elif plain or not token.startswith("-") or token == "-":  # noqa: S105 - a word of the command line
             if command.below:
@@ -80,8 +80,8 @@ def wanted(words: Sequence[str], table: str) -> CompletionRequest:
             if slot is not None and slot.takes and not equals:
                 waiting = slot
             elif slot is not None:
-                given[slot.names[0]] = value
-    so_far = CompletionRequest([], given=given, arguments=tuple(arguments))
+                options[slot.names[0]] = value
+    so_far = CompletionRequest([], given=options, arguments=tuple(arguments))
     if waiting is not None:
         return _values(waiting, word, so_far)
     if word.startswith("-") and not plain:
@@ -89,26 +89,26 @@ def wanted(words: Sequence[str], table: str) -> CompletionRequest:
         slot = command.option(name) if equals else None
         if slot is not None and slot.takes:
             return _values(slot, value, so_far._replace(before=f"{name}="))
-        return so_far._replace(candidates=_beginning(word, _options(command, given)), word=word)
+        return so_far._replace(candidates=_beginning(word, _options(command, options)), word=word)
     if command.below:
         return so_far._replace(candidates=_beginning(word, command.below), word=word)
     if slot := _argument(command, len(arguments)):
         return _values(slot, word, so_far)
-    return so_far._replace(candidates=[] if word else list(_options(command, given)), word=word)
+    return so_far._replace(candidates=[] if word else list(_options(command, options)), word=word)
 
 
 def _command(table: str, path: str) -> Command:
-    found = Command([], [], [])
+    command = Command([], [], [])
     for line in _lines(table, path):
         kind, names, takes, text = line.split("\t")
         slot = ArgumentSpec(tuple(names.split(",")), takes, text)
         if kind == "command":
-            found.below.append((names, text))
+            command.below.append((names, text))
         elif kind == "also":
-            found.options.extend(_command(table, names).options)
+            command.options.extend(_command(table, names).options)
         else:
-            (found.options if kind == "option" else found.arguments).append(slot)
-    return found
+            (command.options if kind == "option" else command.arguments).append(slot)
+    return command
 
 
 def _lines(table: str, path: str) -> Iterator[str]:
@@ -134,10 +134,10 @@ def _argument(command: Command, place: int) -> ArgumentSpec | None:
     return last if last is not None and last.is_repeated else None
 
 
-def _options(command: Command, given: dict[str, str]) -> Iterator[Candidate]:
+def _options(command: Command, options: dict[str, str]) -> Iterator[Candidate]:
     """Each option by its long names, without options that are on the line already."""
     for slot in command.options:
-        if slot.names[0] not in given or slot.is_repeated:
+        if slot.names[0] not in options or slot.is_repeated:
             for name in slot.names:
                 if name.startswith("--") or len(slot.names) == 1:
                     yield name, slot.help

@@ -36,36 +36,36 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
         line = split(environment.get(LINE, ""), escape="\\" if shell == "bash" else "`")
         line = line._replace(words=line.words[1:] or [""])
     with open(TABLE, encoding="utf-8") as file:
-        found = wanted(line.words, file.read())
-    if found.kind == FILE:
+        request = wanted(line.words, file.read())
+    if request.kind == FILE:
         return "files\n"
-    candidates = found.candidates or (looked_up(found, environment) if found.kind else [])
-    return "".join(_written(shell, line, candidates, found.before, environment))
+    candidates = request.candidates or (looked_up(request, environment) if request.kind else [])
+    return "".join(_written(shell, line, candidates, request.before, environment))
 
 
-def looked_up(found: CompletionRequest, environment: Mapping[str, str]) -> list[Candidate]:
+def looked_up(request: CompletionRequest, environment: Mapping[str, str]) -> list[Candidate]:
     """Names of contexts from the context file, other names from the broker that the command would use."""
     from magnetar.cli.completion.candidates import KINDS
 
-    if found.kind not in KINDS and found.kind != "context":
+    if request.kind not in KINDS and request.kind != "context":
         return []
     from magnetar.cli.settings.resolve import KNOBS
     from magnetar.cli.settings.sources import gather, revealed
 
     names = {knob.flag: name for name, knob in KNOBS.items()}
-    flags = {names[flag]: value for flag, value in found.given.items() if flag in names}
+    flags = {names[flag]: value for flag, value in request.given.items() if flag in names}
     settings = gather(flags, environment)
-    if found.kind == "context":
+    if request.kind == "context":
         contexts = settings.contexts.all.values() if settings.contexts else ()
         named = [(one.name, str(one.fields.get("url") or one.fields.get("admin_url") or "")) for one in contexts]
-        return [one for one in named if one[0].startswith(found.word)]
+        return [one for one in named if one[0].startswith(request.word)]
     from magnetar.cli.completion.cache import ask
 
     won = settings.settings["token"].won
     token = revealed(won, environment) if won is not None else ""
-    topic = found.arguments[0] if found.arguments else ""
+    topic = request.arguments[0] if request.arguments else ""
     return ask(
-        settings.value("admin_url"), token, kind=found.kind, word=found.word, topic=topic, environment=environment
+        settings.value("admin_url"), token, kind=request.kind, word=request.word, topic=topic, environment=environment
     )
 
 
@@ -73,7 +73,7 @@ def _written(
     shell: str, line: ShellLine, candidates: list[Candidate], before: str, environment: Mapping[str, str]
 ) -> list[str]:
     word = line.words[-1]
-    told = []
+    lines = []
     for value, text in candidates:
         whole: str | None = before + value
         if shell == "bash":
@@ -81,6 +81,6 @@ def _written(
         elif shell == "powershell":
             whole = for_powershell(before + value)
         if whole is not None:
-            told.append(f"{whole}\t{text}\n")
+            lines.append(f"{whole}\t{text}\n")
     is_open = bool(candidates) and all(value.endswith(("/", "=")) for value, _ in candidates)
-    return ["nospace\n" if is_open else "words\n", *told]
+    return ["nospace\n" if is_open else "words\n", *lines]

@@ -75,9 +75,9 @@ def demo(
         from magnetar.cli.exit_codes import ErrorWithHint
 
         rate = rate or SPARK_RATE
-        told = spark_scenario.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
+        scenario = spark_scenario.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
         try:
-            outcome, took_s = asyncio.run(told)
+            outcome, took_s = asyncio.run(scenario)
         except (Misuse, NotReady) as error:
             raise ErrorWithHint(error, run="magnetar spark doctor") from error
         return concluded(outcome, spark_scenario.parts(outcome, took_s), took_s, output, colors=colors)

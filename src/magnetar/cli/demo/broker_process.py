@@ -95,6 +95,6 @@ async def _ready(process: asyncio.subprocess.Process) -> dict[str, Any]:
     assert process.stdout is not None
     while line := await process.stdout.readline():
         if line.startswith(b"{"):
-            found: dict[str, Any] = msgspec.json.decode(line)
-            return found
+            document: dict[str, Any] = msgspec.json.decode(line)
+            return document
     raise EOFError

@@ -61,8 +61,8 @@ class OrderProducers:
             for customer in itertools.islice(customers, due):
                 place = orders.sending(customer)
                 order = {"customer": customer, "number": place, "cents": cents(customer, place)}
-                told = _told(orders, customer, place)
-                await producer.post(msgspec.json.encode(order), told, key=f"customer-{customer}")
+                callback = _told(orders, customer, place)
+                await producer.post(msgspec.json.encode(order), callback, key=f"customer-{customer}")
             done += due
             await asyncio.sleep(DEMO_TICK_S)
         await producer.close()

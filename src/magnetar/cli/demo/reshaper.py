@@ -55,5 +55,5 @@ def branches(layout: Layout) -> list[tuple[str, bool]]:
     ]
 
 
-def _merged(layout: Layout, one: Segment) -> str:
-    return "".join(f" ⤴ #{id}" for id in one.children if layout.segment(id).parents[0] != one.id)
+def _merged(layout: Layout, segment: Segment) -> str:
+    return "".join(f" ⤴ #{id}" for id in segment.children if layout.segment(id).parents[0] != segment.id)

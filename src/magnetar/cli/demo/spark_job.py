@@ -46,8 +46,8 @@ SETTINGS = {
 def main() -> None:
     from pyspark.sql import SparkSession
 
-    asked: dict[str, str] = msgspec.json.decode(sys.argv[1])
-    folder = Path(asked["folder"])
+    settings: dict[str, str] = msgspec.json.decode(sys.argv[1])
+    folder = Path(settings["folder"])
     builder = SparkSession.builder.master("local[2]").appName("magnetar-demo")
     own = {
         "spark.driver.extraJavaOptions": JAVA.format(
@@ -61,18 +61,18 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     _tell({"spark": spark.version})
-    queries = [_taxes(spark, asked, folder), _files(spark, asked, folder)]
+    queries = [_taxes(spark, settings, folder), _files(spark, settings, folder)]
     _watch(queries, folder / DRAIN)
     spark.stop()
 
 
-def _orders(spark: SparkSession, asked: dict[str, str], subscription: str) -> DataFrame:
+def _orders(spark: SparkSession, settings: dict[str, str], subscription: str) -> DataFrame:
     from pyspark.sql.functions import col, expr, from_json
 
     read = (
         spark.readStream.format("magnetar")
-        .option("url", asked["url"])
-        .option("topic", asked["source"])
+        .option("url", settings["url"])
+        .option("topic", settings["source"])
         .option("subscription", subscription)  # the broker keeps messages that this query has not read
         .option("startingOffsets", "earliest")
         .option("columns", "key,value,__order")
@@ -84,14 +84,14 @@ def _orders(spark: SparkSession, asked: dict[str, str], subscription: str) -> Da
     )
 
 
-def _taxes(spark: SparkSession, asked: dict[str, str], folder: Path) -> StreamingQuery:
-    rows = _orders(spark, asked, TAXES).selectExpr("key", "to_json(struct(customer, number, gross)) AS value")
-    writer = rows.writeStream.format("magnetar").option("url", asked["url"]).option("topic", asked["target"])
+def _taxes(spark: SparkSession, settings: dict[str, str], folder: Path) -> StreamingQuery:
+    rows = _orders(spark, settings, TAXES).selectExpr("key", "to_json(struct(customer, number, gross)) AS value")
+    writer = rows.writeStream.format("magnetar").option("url", settings["url"]).option("topic", settings["target"])
     return _started(writer, TAXES, folder)
 
 
-def _files(spark: SparkSession, asked: dict[str, str], folder: Path) -> StreamingQuery:
-    rows = _orders(spark, asked, FILES).select("customer", "number", "gross", "order")
+def _files(spark: SparkSession, settings: dict[str, str], folder: Path) -> StreamingQuery:
+    rows = _orders(spark, settings, FILES).select("customer", "number", "gross", "order")
     return _started(rows.writeStream.format("parquet").option("path", str(folder / LAKE)), FILES, folder)
 
 
@@ -102,13 +102,13 @@ def _started(writer: Any, name: str, folder: Path) -> StreamingQuery:
 
 
 def _watch(queries: list[StreamingQuery], drain: Path) -> None:
-    told = dict.fromkeys((query.name for query in queries), -1)
+    reported = dict.fromkeys((query.name for query in queries), -1)
     while not drain.exists():
         for query in queries:
             query.awaitTermination(LOOK_S / len(queries))  # raises the error that ended the query
             last = query.lastProgress
-            if last is not None and last["batchId"] != told[query.name]:
-                told[query.name] = last["batchId"]
+            if last is not None and last["batchId"] != reported[query.name]:
+                reported[query.name] = last["batchId"]
                 _tell({"query": query.name, "batch": last["batchId"], "rows": last["numInputRows"]})
     for query in queries:
         query.processAllAvailable()
@@ -116,9 +116,9 @@ def _watch(queries: list[StreamingQuery], drain: Path) -> None:
         query.stop()
 
 
-def _tell(said: dict[str, object]) -> None:
+def _tell(event: dict[str, object]) -> None:
     """A closed pipe ends the program."""
-    sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
     sys.stdout.flush()
 
 

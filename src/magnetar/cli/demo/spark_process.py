@@ -33,7 +33,7 @@ class SparkProcess:
     def __init__(
         self,
         folder: Path,
-        asked: Mapping[str, str],
+        settings: Mapping[str, str],
         environment: Mapping[str, str],
         *,
         program: Sequence[str] = PROGRAM,
@@ -44,7 +44,7 @@ class SparkProcess:
         self.starts = 0
         self.kills = 0
         self._folder = folder
-        self._asked = msgspec.json.encode({**asked, "folder": str(folder)}).decode()
+        self._asked = msgspec.json.encode({**settings, "folder": str(folder)}).decode()
         self._environment = environment
         self._program = program
         self._process: asyncio.subprocess.Process | None = None
@@ -137,11 +137,11 @@ class SparkProcess:
     def _told(self, line: bytes) -> None:
         """Other code writes to the same pipe: only lines of the pipeline count."""
         try:
-            said = msgspec.json.decode(line, type=JobEvent)
+            event = msgspec.json.decode(line, type=JobEvent)
         except msgspec.DecodeError:
             return
-        if said.query:
-            self.batches[said.query] = said.batch
+        if event.query:
+            self.batches[event.query] = event.batch
         if self.state == "starting":
             self.state = "running"
 

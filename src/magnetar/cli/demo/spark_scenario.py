@@ -63,8 +63,8 @@ async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: boo
     with tempfile.TemporaryDirectory(prefix="magnetar-demo-", ignore_cleanup_errors=True) as name, shown as display:
         folder = Path(name)
         async with BrokerProcess(folder, BROKER) as child:
-            asked = {"url": child.url, "source": SOURCE, "target": TARGET}
-            async with SparkProcess(folder, asked, environment) as query:
+            settings = {"url": child.url, "source": SOURCE, "target": TARGET}
+            async with SparkProcess(folder, settings, environment) as query:
                 pipeline = Pipeline(child, query, ParquetOutput(folder / LAKE), counts, display)
                 outcome = await pipeline.tell(seconds=seconds, rate=rate, kill=kill)
     return outcome, asyncio.get_running_loop().time() - began

@@ -95,8 +95,8 @@ class Traffic:
                 count = counts[key]
                 counts[key] = count + 1
                 tally.sending()
-                told = _told(tally, key, count, scalable=_scaled(number))
-                await producer.post(b"%d:%d" % (key, count), told, key=f"key-{key}")
+                callback = _told(tally, key, count, scalable=_scaled(number))
+                await producer.post(b"%d:%d" % (key, count), callback, key=f"key-{key}")
             done += due
             await asyncio.sleep(DEMO_TICK_S)
         await producer.flush()

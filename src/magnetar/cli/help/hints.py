@@ -42,10 +42,10 @@ def advise(subject: Subject, error: MagnetarError) -> Hint:
         return Hint(run=f"magnetar hold list {shlex.quote(names['topic'])}")
     if "segment" in words and "topic" in names:
         return Hint(run=f"magnetar segment list {shlex.quote(names['topic'])}")
-    said = sorted((words.find(noun), noun) for noun in names if noun in words)
-    if not said:
+    mentioned = sorted((words.find(noun), noun) for noun in names if noun in words)
+    if not mentioned:
         return Hint(run="magnetar api GET /admin/v2/clusters" if "cluster" in words else "")
-    noun = said[0][1]
+    noun = mentioned[0][1]
     name = names[noun]
     is_said = re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", words) is not None
     return Hint("" if is_said else name, _run(noun, names, error))
@@ -53,37 +53,37 @@ def advise(subject: Subject, error: MagnetarError) -> Hint:
 
 def _names(subject: Subject) -> dict[str, str]:
     """Names by noun, as users type them. A topic implies its namespace, and a namespace its tenant."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     namespace, tenant = subject.namespace, subject.tenant
     if subject.topic:
-        found["topic"] = subject.topic.removeprefix(_DEFAULT)
+        names["topic"] = subject.topic.removeprefix(_DEFAULT)
         namespace = str(topic_name(subject.topic).namespace)
         if subject.subscription:
-            found["subscription"] = subject.subscription
+            names["subscription"] = subject.subscription
     if namespace:
-        found["namespace"] = namespace
+        names["namespace"] = namespace
         tenant = namespace_name(namespace).tenant
     if tenant:
-        found["tenant"] = tenant
-    return found
+        names["tenant"] = tenant
+    return names
 
 
 def _run(noun: str, names: dict[str, str], error: MagnetarError) -> str:
     typed = {each: shlex.quote(name) for each, name in names.items()}
-    one = typed[noun]
+    argument = typed[noun]
     if noun == "subscription":
-        one = f"{typed['topic']} {one}"
+        argument = f"{typed['topic']} {argument}"
     match error:
         case NotFound():
             place = {"tenant": "", "namespace": "tenant", "topic": "namespace", "subscription": "topic"}[noun]
             inside = f" {typed[place]}" if place else ""
-            return f"magnetar {noun} list{inside}, or magnetar {noun} create {one}"
+            return f"magnetar {noun} list{inside}, or magnetar {noun} create {argument}"
         case AlreadyExists():
-            return f"magnetar {noun} show {one}"
+            return f"magnetar {noun} show {argument}"
         case Conflict() if noun in ("tenant", "namespace"):
             held = "namespace" if noun == "tenant" else "topic"
-            return f"magnetar {held} list {one}, or the same command with --force to delete each {held} too"
+            return f"magnetar {held} list {argument}, or the same command with --force to delete each {held} too"
         case Conflict():
-            return f"magnetar {noun} show {one}"
+            return f"magnetar {noun} show {argument}"
         case _:
             return ""

@@ -35,8 +35,8 @@ class Subject:
     @property
     def names(self) -> list[str]:
         """The name of the innermost object of the command, as `-o name` prints it."""
-        found = self.subscription or self.topic or self.namespace or self.tenant
-        return [found] if found else []
+        name = self.subscription or self.topic or self.namespace or self.tenant
+        return [name] if name else []
 
 
 def instead(subject: Subject, names: list[str]) -> str:
@@ -113,16 +113,16 @@ def is_hold(error: MagnetarError) -> bool:
     return error.what.startswith("Hold ")
 
 
-def alike(wanted: str, names: Iterable[str]) -> list[str]:
-    candidates = [name for name in names if name != wanted]
-    matches = get_close_matches(wanted, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
-    return matches or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
+def alike(name_: str, names: Iterable[str]) -> list[str]:
+    candidates = [name for name in names if name != name_]
+    matches = get_close_matches(name_, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
+    return matches or get_close_matches(name_.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
 
 
-def alike_options(wanted: str, options: Iterable[str]) -> list[str]:
+def alike_options(option_: str, options: Iterable[str]) -> list[str]:
     """Options are compared without their dashes: these would make every option similar to every other one."""
     names = {option.lstrip("-"): option for option in options}
-    return [names[name] for name in get_close_matches(wanted.lstrip("-"), names, SUGGESTIONS_MAX, ALIKE_MIN)]
+    return [names[name] for name in get_close_matches(option_.lstrip("-"), names, SUGGESTIONS_MAX, ALIKE_MIN)]
 
 
 def _shortened(names: Iterable[str]) -> list[str]:

@@ -42,23 +42,23 @@ NEVER_MEANT = frozenset(("--yes", "--force"))  # options that skip a safety chec
 def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable[[str], cyclopts.App]) -> None:
     """`build` makes the command tree with the verbs of one noun."""
     app = build(tokens[0] if tokens else "")
-    known, command = _known(app, tokens)
+    words, command = _known(app, tokens)
     if isinstance(error, cyclopts.UnknownCommandError):
-        _tell_command(tokens, known, command, build)
+        _tell_command(tokens, words, command, build)
         return
     correction = _correction(error, command, tokens)
     near = [] if correction is None else [correction[1]]
-    run = _line([*known, "--help"]) if correction is None else _line(_replaced(tokens, *correction))
-    tell(_problem(error), usage=usage(app, known), near=near, run=run, code=CODE)
+    run = _line([*words, "--help"]) if correction is None else _line(_replaced(tokens, *correction))
+    tell(_problem(error), usage=usage(app, words), near=near, run=run, code=CODE)
 
 
 def usage(app: cyclopts.App, words: Iterable[str]) -> str:
     """The command that `words` begin with, and its arguments: `magnetar topic list [NAMESPACE] [OPTIONS]`."""
-    known, command = _known(app, list(words))
+    prefix, command = _known(app, list(words))
     if command.default_command is None:
-        return " ".join(["magnetar", *known, "VERB [ARGUMENTS] [OPTIONS]" if known else "[OPTIONS] NOUN VERB ..."])
+        return " ".join(["magnetar", *prefix, "VERB [ARGUMENTS] [OPTIONS]" if prefix else "[OPTIONS] NOUN VERB ..."])
     arguments = [each for each in command.assemble_argument_collection() if each.index is not None or each.required]
-    return " ".join(["magnetar", *known, *map(_word, arguments), "[OPTIONS]"])
+    return " ".join(["magnetar", *prefix, *map(_word, arguments), "[OPTIONS]"])
 
 
 def unquoted(text: str) -> str:
@@ -133,25 +133,25 @@ def _option(word: str) -> str:
 
 
 def _tell_command(
-    tokens: list[str], known: list[str], command: cyclopts.App, build: Callable[[str], cyclopts.App]
+    tokens: list[str], words: list[str], command: cyclopts.App, build: Callable[[str], cyclopts.App]
 ) -> None:
     """Corrects a misspelt noun together with a misspelt verb after it."""
-    wrong, rest = tokens[len(known)], tokens[len(known) + 1 :]
+    wrong, rest = tokens[len(words)], tokens[len(words) + 1 :]
     if wrong.startswith("-"):
         _tell_option(tokens, wrong)
         return
     names = _commands(command)
     similar = alike(wrong, names)[:1]
-    meant = [*known, *similar]
-    if similar and not known and rest:
+    meant = [*words, *similar]
+    if similar and not words and rest:
         verbs = _commands(build(similar[0])[similar[0]])
         if verbs and rest[0] not in verbs:
             second = alike(rest[0], verbs)[:1]
             meant, rest = [*meant, *second], rest[1:] if second else rest
     near = [" ".join(meant)] if similar else []
-    run = _line([*meant, *rest]) if similar else _line([*known, "--help"])
-    detail = f"{'the verbs' if known else 'the nouns'} are {', '.join(names)}"
-    tell(f"unknown command {' '.join([*known, wrong])!r}", detail=detail, near=near, run=run, code=CODE)
+    run = _line([*meant, *rest]) if similar else _line([*words, "--help"])
+    detail = f"{'the verbs' if words else 'the nouns'} are {', '.join(names)}"
+    tell(f"unknown command {' '.join([*words, wrong])!r}", detail=detail, near=near, run=run, code=CODE)
 
 
 def _tell_option(tokens: list[str], wrong: str) -> None:

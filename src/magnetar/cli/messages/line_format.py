@@ -34,8 +34,8 @@ class LineFormat:
 
     @classmethod
     def of(cls, key_separator: str | None, header_separator: str | None) -> LineFormat:
-        for name, given in (("--key-separator", key_separator), ("--header-separator", header_separator)):
-            if given == "":
+        for name, text in (("--key-separator", key_separator), ("--header-separator", header_separator)):
+            if text == "":
                 raise Misuse(f"{name} must not be empty")
         return cls(_unescaped(key_separator or ""), _unescaped(header_separator or ""))
 
@@ -57,8 +57,8 @@ class LineFormat:
 
 
 def _cut(line: bytes, separator: str, number: int, option: str) -> tuple[str, bytes]:
-    before, found, after = line.partition(separator.encode())
-    if not found:
+    before, match, after = line.partition(separator.encode())
+    if not match:
         raise Misuse(f"line {number} has no {separator!r}, which {option} expects; the lines before it were sent")
     try:
         return before.decode(), after
@@ -68,13 +68,13 @@ def _cut(line: bytes, separator: str, number: int, option: str) -> tuple[str, by
 
 def _properties(words: str, number: int) -> dict[str, str]:
     """`name=value,name=value`; empty without text before the separator."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in words.split(",") if words.strip() else []:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise Misuse(f"line {number}: headers must be name=value,name=value, got {pair!r}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def _unescaped(text: str) -> str:

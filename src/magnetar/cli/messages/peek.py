@@ -27,10 +27,10 @@ def unacknowledged(session: Session, topics: Iterable[str], subscription: str) -
         position = 1
         while True:
             try:
-                found = peek(topic, subscription, position)
+                message = peek(topic, subscription, position)
             except NotFound as error:
                 if "message" in error.what.lower() and (position > 1 or "not found" in error.what.lower()):
                     break
                 raise
-            yield from found
+            yield from message
             position += 1

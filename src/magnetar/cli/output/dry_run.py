@@ -32,13 +32,15 @@ def reshape_parts(topic: str, before: Layout, after: Layout, steps: Sequence[Sca
         facts["steps"] = len(steps)
     facts |= {"active segments now": len(before.active), "active segments afterwards": len(after.active)}
     rows: list[tuple[Cell, ...]] = []
-    for one in after.segments:
-        old = before.segment(one.id) if one.id in before else None
-        if old is not None and old.state == one.state:
+    for segment in after.segments:
+        old = before.segment(segment.id) if segment.id in before else None
+        if old is not None and old.state == segment.state:
             continue
-        made = f"created from {_ids(one.parents)}" if old is None else ""
-        sealed = f"sealed, replaced by {_ids(one.children)}" if one.children else ""
-        rows.append((f"#{one.id}", hashes(one.range), ", then ".join(word for word in (made, sealed) if word)))
+        origin = f"created from {_ids(segment.parents)}" if old is None else ""
+        sealed = f"sealed, replaced by {_ids(segment.children)}" if segment.children else ""
+        rows.append(
+            (f"#{segment.id}", hashes(segment.range), ", then ".join(word for word in (origin, sealed) if word))
+        )
     return [KeyValues(facts, title=TITLE), TableData(("SEGMENT", "RANGE", "CHANGE"), rows)]
 
 

@@ -172,10 +172,10 @@ def names_of(shown: Document) -> list[str]:
 
 def _names_of_document(value: Any) -> list[str]:
     """The items of a list, or the keys of an object."""
-    found = list(value) if isinstance(value, list | Mapping) else [value]
-    if any(isinstance(one, dict | list) or one is None for one in found):
+    items = list(value) if isinstance(value, list | Mapping) else [value]
+    if any(isinstance(one, dict | list) or one is None for one in items):
         raise Misuse("this result has no names: use -o json")
-    return [one if isinstance(one, str) else compact(one) for one in found]
+    return [one if isinstance(one, str) else compact(one) for one in items]
 
 
 def _json(document: Any) -> bytes:

@@ -28,8 +28,8 @@ def messages(output: Output) -> Rows:
 
 
 def _text(document: dict[str, Any]) -> str:
-    found: str = document["data"] if document["data"] is not None else document["data_base64"]
-    return found
+    payload: str = document["data"] if document["data"] is not None else document["data_base64"]
+    return payload
 
 
 def document(message: Message[bytes]) -> dict[str, Any]:
@@ -48,10 +48,10 @@ def document(message: Message[bytes]) -> dict[str, Any]:
 
 
 def peeked(topic: str, message: PeekedMessage) -> dict[str, Any]:
-    one = message.id
-    batch = f":{one.batchIndex}" if one.batchIndex >= 0 else ""
+    id = message.id
+    batch = f":{id.batchIndex}" if id.batchIndex >= 0 else ""
     return {
-        "id": f"{one.ledgerId}:{one.entryId}:{one.partitionIndex}{batch}",
+        "id": f"{id.ledgerId}:{id.entryId}:{id.partitionIndex}{batch}",
         "topic": topic,
         "key": message.key,
         "properties": dict(message.properties),

@@ -81,9 +81,9 @@ class Output:
 
     def stream(self, rows: Iterable[Any], column: str) -> None:
         """Writes rows as they arrive, never all in memory."""
-        with self.rows(columns=(column,)) as told:
+        with self.rows(columns=(column,)) as stream_rows:
             for row in rows:
-                told.add(row)
+                stream_rows.add(row)
 
     def raw(self, data: bytes) -> None:
         """Writes bytes unchanged."""
@@ -223,5 +223,5 @@ def paint(console: Console, shown: Document) -> None:
             console.print()
         if part.title:
             console.print(harmless(part.title), style="bold", soft_wrap=True, markup=False)
-        for one in drawn(part, shown.now_ms, console.width):
-            console.print(one)
+        for line in drawn(part, shown.now_ms, console.width):
+            console.print(line)

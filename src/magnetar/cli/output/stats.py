@@ -37,14 +37,14 @@ def read(session: Session, topic: str) -> TopicStatsView:
     return TopicStatsView(name, count, stats, session.document)
 
 
-def lag_of(one: SubscriptionStats) -> Lag:
+def lag_of(stats: SubscriptionStats) -> Lag:
     """The lag in messages; Apache Pulsar counts entries only."""
-    return Lag(one.msgBacklog if one.lagMessages is UNSET else one.lagMessages)
+    return Lag(stats.msgBacklog if stats.lagMessages is UNSET else stats.lagMessages)
 
 
-def oldest_of(one: SubscriptionStats) -> Duration | None:
+def oldest_of(stats: SubscriptionStats) -> Duration | None:
     """The age of the oldest unacknowledged message. None: no such message exists, or the broker does not report it."""
-    return Duration(one.lagAgeSeconds) if one.lagAgeSeconds is not UNSET and lag_of(one).messages else None
+    return Duration(stats.lagAgeSeconds) if stats.lagAgeSeconds is not UNSET and lag_of(stats).messages else None
 
 
 def largest_lag(stats: TopicStats) -> Lag:
@@ -82,17 +82,17 @@ def producers(stats: TopicStats) -> int:
     return len(stats.publishers)
 
 
-def _row(name: str, one: SubscriptionStats) -> tuple[Cell, ...]:
+def _row(name: str, stats: SubscriptionStats) -> tuple[Cell, ...]:
     return (
         name,
-        one.type if one.type != "None" else None,
-        len(one.consumers),
-        lag_of(one),
-        one.unackedMessages,
-        oldest_of(one),
-        one.msgOutCounter,
-        Rate(one.msgRateOut),
-        Moment(one.lastAckedTimestamp),
+        stats.type if stats.type != "None" else None,
+        len(stats.consumers),
+        lag_of(stats),
+        stats.unackedMessages,
+        oldest_of(stats),
+        stats.msgOutCounter,
+        Rate(stats.msgRateOut),
+        Moment(stats.lastAckedTimestamp),
     )
 
 
@@ -108,9 +108,11 @@ def subscription_sheet(stats: TopicStats) -> TableData:
 def partition_sheet(stats: TopicStats) -> TableData:
     assert isinstance(stats.partitions, dict)
     rows: list[tuple[Cell, ...]] = []
-    for name, one in sorted(stats.partitions.items(), key=lambda pair: place_of(pair[0])):
-        rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
-        rows.append((str(place_of(name)), *rates, one.msgInCounter, largest_lag(one), Size(one.storageSize)))
+    for name, partition in sorted(stats.partitions.items(), key=lambda pair: place_of(pair[0])):
+        rates = Rate(partition.msgRateIn), Rate(partition.msgRateOut)
+        rows.append(
+            (str(place_of(name)), *rates, partition.msgInCounter, largest_lag(partition), Size(partition.storageSize))
+        )
     return TableData(("PARTITION", "IN", "OUT", "MESSAGES IN", "LAG", "STORED"), rows)
 
 

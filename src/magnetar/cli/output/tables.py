@@ -80,11 +80,11 @@ def drawn(part: Part, now_ms: int | None, room: int) -> Iterable[RenderableType]
         return
     shown = part.telling()
     columns = [_column(shown, place, now_ms, part.optional) for place in range(len(shown.columns))]
-    found = chosen(columns, room)
-    if found is None:
+    layout = chosen(columns, room)
+    if layout is None:
         yield from _records(shown, now_ms, room)
         return
-    kept, widths = found
+    kept, widths = layout
     yield _table(shown, kept, widths, now_ms)
     if not shown.rows:
         yield _dim("none")
@@ -162,8 +162,8 @@ def _dim(text: str) -> Any:
 
 def right_columns(part: TableData) -> list[bool]:
     """A column is aligned to the right if it contains a number and no words."""
-    found = []
+    columns = []
     for place in range(len(part.columns)):
         cells = [row[place] for row in part.rows if row[place] is not None]
-        found.append(bool(cells) and all(is_number(cell) for cell in cells))
-    return found
+        columns.append(bool(cells) and all(is_number(cell) for cell in cells))
+    return columns

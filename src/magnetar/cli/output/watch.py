@@ -80,10 +80,10 @@ def watchable(verb: Verb) -> Verb:
 
 def interval(text: str) -> float:
     """Seconds of 500ms, 1s, 2m, 1h, or of a plain number."""
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise Misuse("the interval must be a time such as 500ms, 1s, 2m, 1h, or a number of seconds", watch=text)
-    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    seconds = float(match[1]) * _UNITS[match[2] or "s"]
     if not WATCH_S_MIN <= seconds <= WATCH_S_MAX:
         raise Misuse(f"the interval must be {WATCH_S_MIN * 1000:g} ms to {WATCH_S_MAX / 3600:g} h", watch=text)
     return seconds
@@ -98,14 +98,14 @@ def watch_with(
     if on_screen:
         signal.signal(signal.SIGTERM, _end)  # restores the terminal
         view = Screen(sys.stdout, f"every {every_s:g} s, Ctrl-C ends", colors=common.colors)
-    told, lost = False, False
+    shown, lost = False, False
     try:
         while True:
             look = WatchFrame(common.output, terminal=on_screen)
             try:
                 look_into(look)
             except (Unavailable, Unknown) as error:
-                if not told:
+                if not shown:
                     raise
                 if not lost:
                     view.note(f"no answer, retrying: {error.what}")
@@ -113,7 +113,7 @@ def watch_with(
             else:
                 if lost and not on_screen:
                     view.note("the broker answers again")
-                told, lost = True, False
+                shown, lost = True, False
                 view.show(look)
             pause(every_s)
     except KeyboardInterrupt:

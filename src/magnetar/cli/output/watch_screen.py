@@ -136,9 +136,9 @@ class PipeOutput:
 
     def _new_names(self, shown: Document) -> str:
         """Names that the previous frame did not have: a reader of the pipe acts on each of them."""
-        found = formats.names_of(shown)
-        before, self._names = self._names, frozenset(found)
-        return "".join(f"{name}\n" for name in found if name not in before)
+        names = formats.names_of(shown)
+        before, self._names = self._names, frozenset(names)
+        return "".join(f"{name}\n" for name in names if name not in before)
 
 
 class Screen:

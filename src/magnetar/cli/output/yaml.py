@@ -93,10 +93,10 @@ def _scalar(text: str) -> str:
     return '"' + "".join(_letter(one) for one in text) + '"'
 
 
-def _letter(one: str) -> str:
-    if one in _SHORT:
-        return _SHORT[one]
-    if one.isprintable():
-        return one
-    code = ord(one)
+def _letter(letter: str) -> str:
+    if letter in _SHORT:
+        return _SHORT[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

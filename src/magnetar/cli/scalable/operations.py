@@ -69,7 +69,7 @@ def operation_parts(done: Operation) -> list[KeyValues | TableData]:
     return [KeyValues(facts, optional=frozenset(("parents", "children", "took")))]
 
 
-def operations_sheet(found: list[Operation]) -> TableData:
+def operations_sheet(operations: list[Operation]) -> TableData:
     rows: list[tuple[Cell, ...]] = [
         (
             one.op,
@@ -79,20 +79,20 @@ def operations_sheet(found: list[Operation]) -> TableData:
             ", ".join(str(id) for id in one.childIds),
             _took(one),
         )
-        for one in found
+        for one in operations
     ]
     return TableData(("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "TOOK"), rows)
 
 
 def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
     """Waits until the operation has ended, and reports each new step."""
-    told, waited_s, wait_s = 0, 0.0, POLL_S_MIN
+    reported, waited_s, wait_s = 0, 0.0, POLL_S_MIN
     while True:
-        for step in seen.steps[told:]:
+        for step in seen.steps[reported:]:
             words = WORDS.get(step.name, step.name)
             document = _step(seen, step.name, _ms(seen, step.atMs), step.atMs)
             session.step(document, f" {words} ✓ ·" if words else "", more=True)
-        told = max(told, len(seen.steps))
+        reported = max(reported, len(seen.steps))
         if seen.phase in ENDED:
             return seen
         if waited_s >= session.common.timeout:

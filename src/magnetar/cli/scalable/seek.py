@@ -49,9 +49,9 @@ def _known(session: Session, topic: str, name: str) -> tuple[str, ScalableSubscr
 
 
 def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | dict[int, tuple[int, int]]:
-    found = _IN_A_SEGMENT.fullmatch(to)
-    if found is not None:
-        return {int(found[1]): (int(found[2]), int(found[3]))}
+    match = _IN_A_SEGMENT.fullmatch(to)
+    if match is not None:
+        return {int(match[1]): (int(match[2]), int(match[3]))}
     where = position(to, session.now_ms)
     if isinstance(where, MessageId):
         raise Misuse("a message id of a scalable topic must name its segment: pass segment/ledger:entry", position=to)

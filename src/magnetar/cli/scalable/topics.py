@@ -93,22 +93,34 @@ def statistics(session: Session, topic: str) -> None:
     stats = session.admin.scalable.stats(name)
     rows: list[tuple[Cell, ...]] = []
     documents: dict[str, Any] = {}
-    found: list[TopicStats] = []
+    statistics_: list[TopicStats] = []
     for id, segment in sorted(stats.segments.items(), key=lambda pair: int(pair[0])):
-        one = session.admin.scalable.segment_stats(name, int(id))
+        segment_stats = session.admin.scalable.segment_stats(name, int(id))
         documents[id] = msgspec.Raw(session.document)
-        found.append(one)
-        lag = largest_lag(one)
-        rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
-        rows.append((int(id), segment.state, *rates, one.msgInCounter, lag, Size(one.storageSize), segment.ownerBroker))
+        statistics_.append(segment_stats)
+        lag = largest_lag(segment_stats)
+        rates = Rate(segment_stats.msgRateIn), Rate(segment_stats.msgRateOut)
+        rows.append(
+            (
+                int(id),
+                segment.state,
+                *rates,
+                segment_stats.msgInCounter,
+                lag,
+                Size(segment_stats.storageSize),
+                segment.ownerBroker,
+            )
+        )
     facts: dict[str, Cell] = {
         "topic": name,
         "segments": f"{stats.activeSegments} active, {stats.sealedSegments} sealed",
-        "in": Rate(sum(one.msgRateIn for one in found)),
-        "out": Rate(sum(one.msgRateOut for one in found)),
-        "messages in": sum(one.msgInCounter for one in found),
-        "counted since": min((moment for one in found if (moment := since(one))), key=lambda one: one.ms, default=None),
-        "stored": Size(sum(one.storageSize for one in found)),
+        "in": Rate(sum(one.msgRateIn for one in statistics_)),
+        "out": Rate(sum(one.msgRateOut for one in statistics_)),
+        "messages in": sum(one.msgInCounter for one in statistics_),
+        "counted since": min(
+            (moment for one in statistics_ if (moment := since(one))), key=lambda one: one.ms, default=None
+        ),
+        "stored": Size(sum(one.storageSize for one in statistics_)),
     }
     sheet = TableData(STAT_COLUMNS, rows, optional=frozenset(("BROKER",)))
     lines = [{"segment": int(id), **msgspec.json.decode(raw)} for id, raw in documents.items()]
@@ -148,9 +160,9 @@ def subscription_sheet(subscriptions: dict[str, ScalableSubscriptionStats]) -> T
     return TableData(SUBSCRIPTION_COLUMNS, rows, optional=frozenset(("LAG", "OLDEST")))
 
 
-def oldest_age(one: ScalableSubscriptionStats) -> Duration | None:
+def oldest_age(stats: ScalableSubscriptionStats) -> Duration | None:
     """The age of the oldest unacknowledged message; None if no such message exists."""
-    return Duration(one.lagAgeS) if one.lag and one.lagOldestMs else None
+    return Duration(stats.lagAgeS) if stats.lag and stats.lagOldestMs else None
 
 
 def drained_words(ids: list[int]) -> str:
@@ -167,21 +179,22 @@ def list_subscriptions(session: Session, topic: str) -> None:
 
 
 def show_subscription(session: Session, topic: str, subscription: str) -> None:
-    one = _subscription(session, topic, subscription)
+    stats = _subscription(session, topic, subscription)
     document = msgspec.json.decode(session.document)[subscription]
     facts: dict[str, Cell] = {
         "subscription": subscription,
         "topic": str(topic_name(topic)),
-        "type": UNDECIDED if one.undecided else one.type or None,
-        "consumers": one.consumerCount,
-        "lag": None if one.lag is None else Lag(one.lag),
-        "oldest message": oldest_age(one),
-        "kept messages": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
-        "drained segments": None if is_queue(one) or is_hold(one) else drained_words(one.drainedSegmentIds),
-        "properties": pairs(one.subscriptionProperties),
+        "type": UNDECIDED if stats.undecided else stats.type or None,
+        "consumers": stats.consumerCount,
+        "lag": None if stats.lag is None else Lag(stats.lag),
+        "oldest message": oldest_age(stats),
+        "kept messages": hold_words(str(topic_name(topic)), subscription) if is_hold(stats) else None,
+        "drained segments": None if is_queue(stats) or is_hold(stats) else drained_words(stats.drainedSegmentIds),
+        "properties": pairs(stats.subscriptionProperties),
     }
     rows: list[tuple[Cell, ...]] = [
-        (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None) for consumer in one.consumers
+        (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None)
+        for consumer in stats.consumers
     ]
     sheets = [TableData(CONSUMER_COLUMNS, rows)] if rows else []
     optional = frozenset(("lag", "oldest message", "kept messages", "drained segments", "properties"))
@@ -198,10 +211,10 @@ def create_subscription(session: Session, topic: str, subscription: str, start: 
 
 
 def delete_subscription(session: Session, topic: str, subscription: str) -> None:
-    one = _subscription(session, topic, subscription)
+    stats = _subscription(session, topic, subscription)
     name = _about(session, topic, subscription)
-    session.describe(deleted_subscription(name, subscription, one.lag, one.consumerCount))
-    session.confirm(subscription, f"deletes {subscription} of {name} with its {one.consumerCount} consumers")
+    session.describe(deleted_subscription(name, subscription, stats.lag, stats.consumerCount))
+    session.confirm(subscription, f"deletes {subscription} of {name} with its {stats.consumerCount} consumers")
     admin = session.admin.scalable
     session.do(f"delete {subscription} of {name}", lambda: admin.delete_subscription(name, subscription))
 

@@ -23,8 +23,8 @@ def safe(key: str, value: str | float | None) -> str | float | None:
 
 def public(context: Context) -> dict[str, Cell]:
     """All fields without the token."""
-    found = {key: context.fields.get(key) for key in ("url", "admin_url", "timeout")}
-    return {key: safe(key, value) for key, value in found.items() if value is not None}
+    fields = {key: context.fields.get(key) for key in ("url", "admin_url", "timeout")}
+    return {key: safe(key, value) for key, value in fields.items() if value is not None}
 
 
 def token_of(context: Context) -> str | None:

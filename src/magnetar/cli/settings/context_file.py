@@ -21,9 +21,9 @@ def place(environment: Mapping[str, str]) -> str:
 
 
 def folder(environment: Mapping[str, str], variable: str, below_home: str) -> str:
-    given = environment.get(variable, "")
-    if os.path.isabs(given):
-        return given
+    text = environment.get(variable, "")
+    if os.path.isabs(text):
+        return text
     return os.path.join(environment.get("HOME") or os.path.expanduser("~"), below_home)
 
 

@@ -132,13 +132,13 @@ def doubts(settings: Mapping[str, Setting]) -> list[str]:
     """Warnings for valid settings that are probably a mistake: a secret or an address that does not match the
     others.
     """
-    found = []
+    texts = []
     url, admin_url, token = settings["url"].won, settings["admin_url"].won, settings["token"].won
     if url is not None and admin_url is not None and Source.DEFAULT in (url.layer, admin_url.layer):
-        given, other = ("url", "admin_url") if admin_url.layer is Source.DEFAULT else ("admin_url", "url")
-        chosen = settings[given].won
+        changed, other = ("url", "admin_url") if admin_url.layer is Source.DEFAULT else ("admin_url", "url")
+        chosen = settings[changed].won
         if chosen is not None and chosen.layer is not Source.DEFAULT:
-            found.append(f"{given} is set and {other} is not: {other} has its default, {settings[other].value}")
+            texts.append(f"{changed} is set and {other} is not: {other} has its default, {settings[other].value}")
     if token is not None and token.value and admin_url is not None and token.layer > admin_url.layer:
-        found.append(f"the token of {token.where} is sent to the admin_url of {admin_url.where}")
-    return found
+        texts.append(f"the token of {token.where} is sent to the admin_url of {admin_url.where}")
+    return texts

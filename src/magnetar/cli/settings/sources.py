@@ -85,44 +85,44 @@ def gather(flags: Mapping[str, str], environment: Mapping[str, str]) -> Configur
     settings = {"context": context, "client_conf": client_conf}
     for name in KNOBS:
         if name not in settings:
-            said = [*_chosen(name, flags, environment), *by_context.get(name, [])]
-            said += conf.said.get(name, []) if conf else []
-            settings[name] = resolve(name, [*said, *by_default(name)])
-    found = [*doubts(settings), *(conf.doubts if conf else [])]
+            values = [*_chosen(name, flags, environment), *by_context.get(name, [])]
+            values += conf.said.get(name, []) if conf else []
+            settings[name] = resolve(name, [*values, *by_default(name)])
+    texts = [*doubts(settings), *(conf.doubts if conf else [])]
     holds_token = contexts is not None and any("token" in one.fields for one in contexts.all.values())
     if holds_token and context_file.is_open_to_others(path):
-        found.append(f"{path} contains a token and other users can read it: run chmod 600 {path}")
-    return Configuration(settings, contexts, conf, tuple(problems), tuple(found))
+        texts.append(f"{path} contains a token and other users can read it: run chmod 600 {path}")
+    return Configuration(settings, contexts, conf, tuple(problems), tuple(texts))
 
 
-def revealed(said: SettingValue, environment: Mapping[str, str]) -> str:
+def revealed(setting: SettingValue, environment: Mapping[str, str]) -> str:
     """The value itself, read from the file or the variable."""
-    if not said.held:
-        return said.value
-    if said.held == "env":
-        value = environment.get(said.value, "")
+    if not setting.held:
+        return setting.value
+    if setting.held == "env":
+        value = environment.get(setting.value, "")
         if not value:
-            raise Misuse(f"the token must be in {said.value}, but this variable is not set", file=said.where)
+            raise Misuse(f"the token must be in {setting.value}, but this variable is not set", file=setting.where)
         return value
     try:
-        with open(os.path.expanduser(said.value), encoding="utf-8") as file:
+        with open(os.path.expanduser(setting.value), encoding="utf-8") as file:
             value = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise Misuse(f"the token cannot be read from {said.value}: {why}", file=said.where) from None
+        raise Misuse(f"the token cannot be read from {setting.value}: {why}", file=setting.where) from None
     if not value:
-        raise Misuse(f"the token must be in {said.value}, but it is empty", file=said.where)
+        raise Misuse(f"the token must be in {setting.value}, but it is empty", file=setting.where)
     return value
 
 
-def helped(problem: MagnetarError, found: Configuration) -> ErrorWithHint:
+def helped(problem: MagnetarError, configuration: Configuration) -> ErrorWithHint:
     """Adds the next command to the problem."""
     from difflib import get_close_matches
 
     from magnetar.cli.exit_codes import ErrorWithHint
 
-    if isinstance(problem, NotFound) and found.contexts is not None:
-        near = get_close_matches(found.value("context"), found.contexts.all, 3)
+    if isinstance(problem, NotFound) and configuration.contexts is not None:
+        near = get_close_matches(configuration.value("context"), configuration.contexts.all, 3)
         return ErrorWithHint(problem, near=near, run="magnetar context list, or the same command with --context NAME")
     file = str(problem.facts.get("file", ""))
     return ErrorWithHint(problem, run=f"edit {file}, then run magnetar config explain" if file else "")
@@ -132,8 +132,8 @@ def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -
     """The command line's library calls it for every command, after flags and environment."""
     from cyclopts import Token
 
-    known = {KNOBS[name].flag: name for name in KNOBS}
-    ours: dict[str, Any] = {known[one.name]: one for one in arguments if one.name in known}
+    flags_ = {KNOBS[name].flag: name for name in KNOBS}
+    ours: dict[str, Any] = {flags_[one.name]: one for one in arguments if one.name in flags_}
     if "context" not in ours:
         return  # the command sends no request to a broker
     flags: dict[str, str] = {}
@@ -142,11 +142,11 @@ def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -
             argument.tokens.clear()  # read below, where an empty value counts as unset
         elif argument.tokens:
             flags[name] = argument.tokens[-1].value
-    found = gather(flags, os.environ)
-    if found.problems and not (commands and commands[0] in FORGIVING):
-        raise helped(found.problems[0], found)
+    configuration = gather(flags, os.environ)
+    if configuration.problems and not (commands and commands[0] in FORGIVING):
+        raise helped(configuration.problems[0], configuration)
     for name, argument in ours.items():
-        won = found.settings[name].won
+        won = configuration.settings[name].won
         if won is None or won.layer is Source.DEFAULT:
             continue
         if won.layer is Source.FLAG:
@@ -158,19 +158,19 @@ def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -
         try:
             value = revealed(won, os.environ)
         except Misuse as error:
-            raise helped(error, found) from None
+            raise helped(error, configuration) from None
         argument.append(Token(keyword=won.where, value=value, source=won.layer.title))
-    CURRENT.set(found)
+    CURRENT.set(configuration)
 
 
 def _chosen(name: str, flags: Mapping[str, str], environment: Mapping[str, str]) -> list[SettingValue]:
     return [*by_flags(name, flags), *by_environment(name, environment)]
 
 
-def _conf(said: SettingValue) -> settings_client_conf.ClientConf:
-    path = os.path.expanduser(said.value)
+def _conf(value: SettingValue) -> settings_client_conf.ClientConf:
+    path = os.path.expanduser(value.value)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return settings_client_conf.read(file.read(), path)
     except OSError as error:
-        raise Misuse(f"client.conf cannot be read: {error.strerror}", file=path, by=said.where) from None
+        raise Misuse(f"client.conf cannot be read: {error.strerror}", file=path, by=value.where) from None

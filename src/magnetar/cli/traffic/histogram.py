@@ -31,17 +31,17 @@ class Histogram:
 
     def percentile_s(self, percent: float) -> float:
         """The latency that this percentage of samples did not exceed."""
-        wanted, seen = math.ceil(self.count * percent / 100), 0
+        rank, seen = math.ceil(self.count * percent / 100), 0
         for place, count in enumerate(self._buckets):
             seen += count
-            if count and seen >= wanted:
+            if count and seen >= rank:
                 return min(self.max_s, _LEAST_S * math.exp(_GROWTH * (place + 1)))
         return self.max_s
 
     def document(self) -> dict[str, float]:
         """In milliseconds."""
         points = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
-        found = {name: self.percentile_s(percent) for name, percent in points.items()}
+        seconds = {name: self.percentile_s(percent) for name, percent in points.items()}
         return {
-            name: round(value * 1000, 3) for name, value in {"mean": self.mean_s, **found, "max": self.max_s}.items()
+            name: round(value * 1000, 3) for name, value in {"mean": self.mean_s, **seconds, "max": self.max_s}.items()
         }

@@ -26,11 +26,11 @@ class LoadGenerator:
     timeout_s: float = 0.0  # timeout of a receipt: without a broker, the measurement still ends on time
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"topic": str(topic_name(self.topic)), "seconds": self.seconds}
+        fields: dict[str, Any] = {"topic": str(topic_name(self.topic)), "seconds": self.seconds}
         if self.subscription:
-            return {**found, "subscription": self.subscription}
+            return {**fields, "subscription": self.subscription}
         sending = ("rate", "size", "producers", "batching")
-        return {**found, **{name: getattr(self, name) for name in sending}}
+        return {**fields, **{name: getattr(self, name) for name in sending}}
 
 
 class Connected(Protocol):

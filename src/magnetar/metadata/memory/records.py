@@ -94,9 +94,11 @@ class SharedMetadata:
 
     def put(self, path: str, value: bytes, expected: int | None, session: str | None, now_ms: int) -> Stat:
         record = self._records.get(path)
-        found = ABSENT if record is None else record.version
-        if expected is not None and expected != found:
-            raise BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)
+        version = ABSENT if record is None else record.version
+        if expected is not None and expected != version:
+            raise BadVersion(
+                "the record does not have the expected version", path=path, expected=expected, found=version
+            )
         if record is None and session is not None and path in self._children:
             raise Misuse("a record with children cannot be ephemeral", path=path)
         for above in ancestors(path)[1:]:

@@ -87,14 +87,14 @@ class MemoryMetadataStore:
         self, path: str, *, after: str | None = None, limit: int | None = None
     ) -> AsyncIterator[tuple[str, Node]]:
         check_prefix(path)
-        last, given = after or "", 0
-        while limit is None or given < limit:
+        last, count = after or "", 0
+        while limit is None or count < limit:
             page = await self._do(partial(self._shared.page, path, last, METADATA_PAGE_NODES_MAX))
             if not page:
                 return
             for name, record in page:
-                if record is not None and (limit is None or given < limit):
-                    given += 1
+                if record is not None and (limit is None or count < limit):
+                    count += 1
                     yield name, Node(record.value, stat_of(join(path, name), record, self.session_id))
             last = page[-1][0]
 

@@ -299,11 +299,11 @@ class Client:
                 self._attach()
             case session.Ping():
                 self._write(messages.request(messages.PING_XID, Operation.PING))
-            case session.Announce(said):
-                if said is Session.CONNECTION_LOST:
+            case session.Announce(event):
+                if event is Session.CONNECTION_LOST:
                     self._fail_pending(ConnectionLost("the connection to the metadata store broke"))
-                log.info("zookeeper_session_changed", session=said.name)
-                self._listener.session(said)
+                log.info("zookeeper_session_changed", session=event.name)
+                self._listener.session(event)
             case session.Resync():
                 self._listener.resync()
 

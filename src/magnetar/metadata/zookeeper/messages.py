@@ -182,7 +182,7 @@ def authenticate(scheme: str, credentials: bytes) -> bytes:
 def split(data: bytes | bytearray, frame_bytes_max: int) -> tuple[list[bytes], int]:
     """The complete frames at the start of `data`, and how many bytes they take. Corrupt: a length that is negative or
     beyond `frame_bytes_max`."""
-    found: list[bytes] = []
+    messages: list[bytes] = []
     at = 0
     while len(data) - at >= 4:
         size = int.from_bytes(data[at : at + 4], "big", signed=True)
@@ -190,9 +190,9 @@ def split(data: bytes | bytearray, frame_bytes_max: int) -> tuple[list[bytes], i
             raise Corrupt("a frame of ZooKeeper has an invalid length", bytes=size, bytes_max=frame_bytes_max)
         if len(data) - at - 4 < size:
             break
-        found.append(bytes(data[at + 4 : at + 4 + size]))
+        messages.append(bytes(data[at + 4 : at + 4 + size]))
         at += 4 + size
-    return found, at
+    return messages, at
 
 
 def connect_response(data: bytes) -> ConnectResponse:

@@ -99,8 +99,8 @@ class ZooKeeperStore:
 
     async def fresh(self, path: str) -> Node | None:
         check_path(path)
-        found = await self._fresh(path)
-        return None if found is None or found.value is None else Node(found.value, self._stat(path, found.stat))
+        node = await self._fresh(path)
+        return None if node is None or node.value is None else Node(node.value, self._stat(path, node.stat))
 
     async def exists(self, path: str) -> bool:
         return await self.get(path) is not None
@@ -204,17 +204,17 @@ class ZooKeeperStore:
             reply = await self._create(path, value, mode)
             if reply.error != ErrorCode.NODE_EXISTS:
                 return self._stat(path, messages.created(_check(reply, path).body)[1])
-            found = self._data(path, await self._ask(Operation.GET, messages.read(self._full(path))))
-            if found is None:
+            node = self._data(path, await self._ask(Operation.GET, messages.read(self._full(path))))
+            if node is None:
                 continue
-            if found.value is not None:
+            if node.value is not None:
                 return None
             if not ephemeral:
-                reply = await self._set(path, value, found.stat.version)
-            elif found.stat.children:
+                reply = await self._set(path, value, node.stat.version)
+            elif node.stat.children:
                 raise Misuse("a record with children cannot be ephemeral", path=path)
             else:  # a parent whose children are gone
-                reply = await self._delete(path, found.stat.version)
+                reply = await self._delete(path, node.stat.version)
             if reply.error in _MOVED:
                 continue
             if not ephemeral:
@@ -242,10 +242,10 @@ class ZooKeeperStore:
         replies = await self._ask_all(
             [(Operation.CREATE, messages.create(one, None, CreateMode.PERSISTENT, self._acl)) for one in missing]
         )
-        for one, reply in zip(missing, replies, strict=True):
+        for missing_path, reply in zip(missing, replies, strict=True):
             # Another writer may delete a parent that is empty: the caller creates them again.
             if reply.error not in (ErrorCode.NODE_EXISTS, ErrorCode.NO_NODE):
-                _check(reply, one)
+                _check(reply, missing_path)
 
     async def delete(self, path: str, *, expected: int | None = None) -> None:
         check_path(path)
@@ -327,15 +327,15 @@ class ZooKeeperStore:
         """Returns if the node is in the life that `expected` names, read in the session that writes next."""
         for _ in range(ZOOKEEPER_PUT_TRIES_MAX):
             session = self.client.session_number
-            found = await self._fresh(path)
-            if found is None or found.value is None:
+            node = await self._fresh(path)
+            if node is None or node.value is None:
                 raise missing
-            if _version(found.stat) != expected:
+            if _version(node.stat) != expected:
                 raise BadVersion(
                     "the record does not have the expected version",
                     path=path,
                     expected=expected,
-                    found=_version(found.stat),
+                    found=_version(node.stat),
                 )
             if session == self.client.session_number:
                 return
@@ -369,8 +369,8 @@ class ZooKeeperStore:
         return None if reply.error == ErrorCode.NO_NODE else messages.node_data(_check(reply, path).body)
 
     def _node(self, path: str, reply: Reply) -> Node | None:
-        found = self._data(path, reply)
-        return None if found is None or found.value is None else Node(found.value, self._stat(path, found.stat))
+        node = self._data(path, reply)
+        return None if node is None or node.value is None else Node(node.value, self._stat(path, node.stat))
 
     def _stat(self, path: str, stat: NodeStat) -> Stat:
         return Stat(
@@ -420,9 +420,9 @@ _ERRORS: dict[int, Callable[[str], MagnetarError]] = {
 def _check(reply: Reply, path: str) -> Reply:
     if reply.error == ErrorCode.OK:
         return reply
-    known = _ERRORS.get(reply.error)
-    if known is not None:
-        raise known(path)
+    kind = _ERRORS.get(reply.error)
+    if kind is not None:
+        raise kind(path)
     raise Refused("ZooKeeper refused the operation", path=path, error=reply.error, http_status=500)
 
 

@@ -105,15 +105,15 @@ def read_routing(dag: pb.ScalableTopicDAG) -> Routing | None:
 
 def share(topic: TopicName, shared: ConsumerAssignment, *, extended: bool) -> pb.ScalableConsumerAssignment:
     assignment = pb.ScalableConsumerAssignment(layout_epoch=shared.epoch if extended else shared.shown_epoch)
-    for one in shared.segments:
+    for segment in shared.segments:
         added = assignment.segments.add(
-            segment_id=one.id,
-            hash_start=one.range.start,
-            hash_end=one.range.end,
-            segment_topic=one.topic(topic).canonical,
+            segment_id=segment.id,
+            hash_start=segment.range.start,
+            hash_end=segment.range.end,
+            segment_topic=segment.topic(topic).canonical,
         )
-        if one.id in shared.shared:
-            for first, last in bucket_ranges(one.bucket_splits):
+        if segment.id in shared.shared:
+            for first, last in bucket_ranges(segment.bucket_splits):
                 added.bucket_ranges.add(start=first, end=last)
     if extended:
         assignment.term = shared.term
@@ -148,12 +148,12 @@ def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
     """The graph in the form of all commands that contain one."""
     layout = shown.layout
     dag = pb.ScalableTopicDAG(epoch=layout.epoch if extended else layout.shown_epoch)
-    for one in layout.segments:
-        _add(dag, one)
-    for one in layout.active:
-        address = shown.owners.get(one.id)
+    for segment in layout.segments:
+        _add(dag, segment)
+    for segment in layout.active:
+        address = shown.owners.get(segment.id)
         if address is not None:
-            brokers = dag.segment_brokers.add(segment_id=one.id, broker_url=address.url)
+            brokers = dag.segment_brokers.add(segment_id=segment.id, broker_url=address.url)
             if address.url_tls:
                 brokers.broker_url_tls = address.url_tls
     if shown.controller is not None:
@@ -170,25 +170,25 @@ def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
     return dag
 
 
-def _add(dag: pb.ScalableTopicDAG, one: Segment) -> None:
+def _add(dag: pb.ScalableTopicDAG, segment: Segment) -> None:
     message = dag.segments.add(
-        segment_id=one.id,
-        hash_start=one.range.start,
-        hash_end=one.range.end,
-        state=pb.ACTIVE if one.is_active else pb.SEALED,
-        parent_ids=one.parents,
-        child_ids=one.children,
-        created_at_epoch=one.created_epoch,
-        created_at_ms=one.created_ms,
+        segment_id=segment.id,
+        hash_start=segment.range.start,
+        hash_end=segment.range.end,
+        state=pb.ACTIVE if segment.is_active else pb.SEALED,
+        parent_ids=segment.parents,
+        child_ids=segment.children,
+        created_at_epoch=segment.created_epoch,
+        created_at_ms=segment.created_ms,
     )
-    if one.sealed_epoch >= 0:
-        message.sealed_at_epoch = one.sealed_epoch
-    if one.sealed_ms >= 0:
-        message.sealed_at_ms = one.sealed_ms
-    if one.legacy_topic:
-        message.legacy_topic_name = one.legacy_topic
-    if one.bucket_splits:
-        message.entry_bucket_splits.extend(one.bucket_splits)
+    if segment.sealed_epoch >= 0:
+        message.sealed_at_epoch = segment.sealed_epoch
+    if segment.sealed_ms >= 0:
+        message.sealed_at_ms = segment.sealed_ms
+    if segment.legacy_topic:
+        message.legacy_topic_name = segment.legacy_topic
+    if segment.bucket_splits:
+        message.entry_bucket_splits.extend(segment.bucket_splits)
 
 
 def _segment(message: pb.SegmentInfoProto) -> Segment:

@@ -51,8 +51,8 @@ class EncodedRange(msgspec.Struct, gc=False):
         return self.listed
 
 
-def told(one: ReadableRange) -> EncodedRange:
-    return EncodedRange(one.messages, one.bytes, one.start.row, one.sealed, b"", one)
+def told(range_: ReadableRange) -> EncodedRange:
+    return EncodedRange(range_.messages, range_.bytes, range_.start.row, range_.sealed, b"", range_)
 
 
 def counted(
@@ -110,10 +110,10 @@ def _varints(numbers: Sequence[int], less: int, largest: int) -> list[bytes]:
     ]
 
 
-def write(one: ReadableRange) -> Body:
+def write(range_: ReadableRange) -> Body:
     """Encodes any range with protobuf."""
-    start, end, (ledgers, entries, messages, sizes, times) = one.start, one.end, one.columns
-    made = pb.PlanStretch(
+    start, end, (ledgers, entries, messages, sizes, times) = range_.start, range_.end, range_.columns
+    message = pb.PlanStretch(
         start_ledger=start[0],
         start_entry=start[1],
         ledger_id=ledgers,
@@ -123,21 +123,23 @@ def write(one: ReadableRange) -> Body:
         publish_time=times,
         end_ledger=end[0],
         end_entry=end[1],
-        messages_behind=one.messages,
-        bytes_behind=one.bytes,
+        messages_behind=range_.messages,
+        bytes_behind=range_.bytes,
     )
     if start.row:
-        made.start_row = start.row
-    if one.sealed:
-        made.sealed = True
-    if one.lost:
-        made.lost = True
-    return made.SerializePartialToString()
+        message.start_row = start.row
+    if range_.sealed:
+        message.sealed = True
+    if range_.lost:
+        message.lost = True
+    return message.SerializePartialToString()
 
 
-def read(said: pb.PlanStretch) -> ReadableRange:
-    start = ReadPosition(said.start_ledger, said.start_entry, said.start_row)
-    marks = CutColumns(*map(list, (said.ledger_id, said.entry_id, said.messages, said.bytes, said.publish_time)))
+def read(message: pb.PlanStretch) -> ReadableRange:
+    start = ReadPosition(message.start_ledger, message.start_entry, message.start_row)
+    marks = CutColumns(
+        *map(list, (message.ledger_id, message.entry_id, message.messages, message.bytes, message.publish_time))
+    )
     marks.check(start)
-    end = ReadPosition(said.end_ledger, said.end_entry)
-    return ReadableRange(start, marks, said.sealed, said.lost, end, said.messages_behind, said.bytes_behind)
+    end = ReadPosition(message.end_ledger, message.end_entry)
+    return ReadableRange(start, marks, message.sealed, message.lost, end, message.messages_behind, message.bytes_behind)

@@ -29,8 +29,8 @@ def topics_of(names: Iterator[str]) -> Iterator[str]:
 
 
 def counted(names: Iterator[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text in names:
         name = topic_name(text)
-        found[name.partitioned_name] = found.get(name.partitioned_name, 0) + name.is_partition
-    return found
+        counts[name.partitioned_name] = counts.get(name.partitioned_name, 0) + name.is_partition
+    return counts

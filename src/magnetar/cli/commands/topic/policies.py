@@ -48,10 +48,10 @@ def set_(
     $ magnetar topic set orders --unset retention
     """
     name, own = topic_name(topic), properties(property)
-    full, given = str(name), (retention_minutes, retention_mb)
-    if unset is not None and given != (None, None):
+    full, retention = str(name), (retention_minutes, retention_mb)
+    if unset is not None and retention != (None, None):
         raise Misuse("retention must be either set or unset", topic=full)
-    if unset is None and given == (None, None) and not own:
+    if unset is None and retention == (None, None) and not own:
         raise Misuse("nothing to change: pass --retention-minutes, --retention-mb, --property or --unset")
     if own and name.is_scalable:
         raise Misuse("properties of a scalable topic can be set only when it is created", topic=full)
@@ -59,7 +59,7 @@ def set_(
         session.about(topic=full)
         admin = session.admin.scalable if name.is_scalable else session.admin.topics
         before, holds = admin.retention(full), admin.retention(full, applied=True)
-        after = None if given == (None, None) else retention_of(before or holds, *given)
+        after = None if retention == (None, None) else retention_of(before or holds, *retention)
         then = "as in the namespace" if unset else words_of(after) if after is not None else None
         facts: dict[str, Cell] = {"topic": full, "retention now": words_of(holds), "retention afterwards": then}
         session.describe(KeyValues(facts, title="Would change:", optional=frozenset(("retention afterwards",))))

@@ -161,11 +161,11 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
         if len(steps) > 1 and not session.waits and not session.is_dry:
             raise Misuse(f"this takes {len(steps)} splits and merges, one after the other: omit --no-wait")
         done = [operate(session, name, *_reshape(session, name, step)) for step in steps]
-        found = [one for one in done if one is not None]
+        answers = [one for one in done if one is not None]
         if common.output != "jsonl" and not session.is_dry:
             if not steps:
                 session.say(f"{name} has {segments} active segments ✓")
-            session.show(found, operations_sheet(found))
+            session.show(answers, operations_sheet(answers))
 
 
 def _reshape(session: Session, name: str, step: ScaleStep) -> tuple[str, Callable[[], Operation | None]]:
@@ -198,7 +198,7 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
         facts: dict[str, Cell] = {"topic": name, **layout_facts(stats)}
         rows = _readers(layout, stats)
         document = {"topic": name, "stats": stats, "waiting": [_row(row) for row in rows]}
-        unplanned = [found for key, told in stats.subscriptions.items() if (found := queues.row(key, told))]
+        unplanned = [cells for key, group in stats.subscriptions.items() if (cells := queues.row(key, group))]
         columns = ("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR")
         waiting = TableData(columns, sorted(rows + unplanned, key=lambda row: str(row[0])))
         session.show(document, KeyValues(facts), waiting, table=waiting, names=[name])
@@ -207,11 +207,11 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
 def _readers(layout: Layout, stats: ScalableTopicStats) -> list[tuple[Cell, ...]]:
     """For every subscription with a plan, each unfinished segment: its consumer, or the segments that it waits for."""
     rows: list[tuple[Cell, ...]] = []
-    for subscription, told in sorted(stats.subscriptions.items()):
-        if queues.row(subscription, told) is not None:
+    for subscription, group in sorted(stats.subscriptions.items()):
+        if queues.row(subscription, group) is not None:
             continue
-        done = {SegmentId(id) for id in told.drainedSegmentIds}
-        readers = {id: one.consumerName for one in told.consumers for id in one.segmentIds}
+        done = {SegmentId(id) for id in group.drainedSegmentIds}
+        readers = {id: one.consumerName for one in group.consumers for id in one.segmentIds}
         for segment in layout.segments:
             if segment.id not in done:
                 waits = ", ".join(str(id) for id in blockers(layout, segment.id, done))

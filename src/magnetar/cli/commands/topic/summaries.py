@@ -41,23 +41,23 @@ def show_summaries(
 def summed(summaries: list[TopicSummary]) -> list[tuple[TopicSummary, int]]:
     """Each topic once, with the number of its partitions and the sum of their counts."""
     by_topic: dict[str, tuple[TopicSummary, int]] = {}
-    for one in summaries:
-        name = topic_name(one.topic)
+    for summary in summaries:
+        name = topic_name(summary.topic)
         whole, count = by_topic.get(name.partitioned_name, (None, 0))
         if whole is None:
-            total = msgspec.structs.replace(one, topic=name.partitioned_name)
+            total = msgspec.structs.replace(summary, topic=name.partitioned_name)
         else:
             total = msgspec.structs.replace(
-                whole, messages=_sum(whole.messages, one.messages), bytes=_sum(whole.bytes, one.bytes)
+                whole, messages=_sum(whole.messages, summary.messages), bytes=_sum(whole.bytes, summary.bytes)
             )
         by_topic[name.partitioned_name] = (total, count + name.is_partition)
     return list(by_topic.values())
 
 
-def _row(one: TopicSummary, partitions: int) -> tuple[Cell, ...]:
-    stored = None if one.bytes is None else Size(one.bytes)
-    return one.topic, partitions or None, one.segments, one.messages, stored
+def _row(summary: TopicSummary, partitions: int) -> tuple[Cell, ...]:
+    stored = None if summary.bytes is None else Size(summary.bytes)
+    return summary.topic, partitions or None, summary.segments, summary.messages, stored
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, other: int | None) -> int | None:
+    return None if first is None or other is None else first + other

@@ -102,9 +102,9 @@ def list_(
         elif not session.output.terminal or common.output != "table":
             session.output.stream(topics_of(names), "topic")
         else:
-            found = counted(names)
-            rows: list[tuple[Cell, ...]] = [(name, count or None) for name, count in found.items()]
-            session.show(list(found), TableData(("TOPIC", "PARTITIONS"), rows, optional=frozenset(("PARTITIONS",))))
+            counts = counted(names)
+            rows: list[tuple[Cell, ...]] = [(name, count or None) for name, count in counts.items()]
+            session.show(list(counts), TableData(("TOPIC", "PARTITIONS"), rows, optional=frozenset(("PARTITIONS",))))
 
 
 def create(
@@ -168,29 +168,29 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
         if topics.is_scalable(topic):
             topics.show(session, topic)
             return
-        found = read(session, topic)
-        broker = session.admin.topics.lookup(found.name)
+        answer = read(session, topic)
+        broker = session.admin.topics.lookup(answer.name)
         broker_document = session.document
-        own = session.admin.topics.properties(found.name) if found.name.startswith("persistent") else {}
-        stats = found.stats
+        own = session.admin.topics.properties(answer.name) if answer.name.startswith("persistent") else {}
+        stats = answer.stats
         facts: dict[str, Cell] = {
-            "topic": found.name,
-            "partitions": found.partitions or None,
+            "topic": answer.name,
+            "partitions": answer.partitions or None,
             "broker": broker.brokerUrl or broker.nativeUrl,
             "created": Moment(stats.topicCreationTimeStamp),
             "last publish": Moment(stats.lastPublishTimeStamp),
             "producers": producers(stats),
             "subscriptions": len(stats.subscriptions),
             "stored": Size(stats.storageSize),
-            "retention": retained(session.admin.topics.retention, found.name),
+            "retention": retained(session.admin.topics.retention, answer.name),
             "properties": pairs(own),
         }
         document = {
-            "topic": found.name,
-            "partitions": found.partitions,
+            "topic": answer.name,
+            "partitions": answer.partitions,
             "broker": msgspec.Raw(broker_document),
             "properties": own,
-            "stats": msgspec.Raw(found.document),
+            "stats": msgspec.Raw(answer.document),
         }
         optional = frozenset(("partitions", "created", "last publish", "retention", "properties"))
         session.show(document, KeyValues(facts, optional=optional), *subscription_sheets(stats))
@@ -221,13 +221,13 @@ def delete(
         if topics.is_scalable(topic):
             topics.delete(session, topic, force=force)
             return
-        found = read(session, topic)
-        stored, users = size(found.stats.storageSize), len(found.stats.subscriptions)
-        session.describe(*deleted_topic(found.name, found.partitions, found.stats))
-        session.confirm(found.name, f"permanently deletes {found.name} with {stored} and {users} subscriptions")
+        answer = read(session, topic)
+        stored, users = size(answer.stats.storageSize), len(answer.stats.subscriptions)
+        session.describe(*deleted_topic(answer.name, answer.partitions, answer.stats))
+        session.confirm(answer.name, f"permanently deletes {answer.name} with {stored} and {users} subscriptions")
         session.do(
-            f"delete {found.name}",
-            lambda: session.admin.topics.delete(found.name, partitioned=bool(found.partitions), force=force),
+            f"delete {answer.name}",
+            lambda: session.admin.topics.delete(answer.name, partitioned=bool(answer.partitions), force=force),
         )
 
 
@@ -269,16 +269,16 @@ def stats(
             internals = session.admin.topics.internal_stats(name)
             session.show(session.document, *internal_parts(name, internals))
             return
-        found = read(session, topic)
-        parts: list[TableData | KeyValues] = [traffic_facts(found), *subscription_sheets(found.stats)]
+        answer = read(session, topic)
+        parts: list[TableData | KeyValues] = [traffic_facts(answer), *subscription_sheets(answer.stats)]
         lines = table = names = None
-        if partitions and found.partitions:
-            table = partition_sheet(found.stats)
+        if partitions and answer.partitions:
+            table = partition_sheet(answer.stats)
             parts.append(table)
-            document = msgspec.json.decode(found.document)["partitions"]
+            document = msgspec.json.decode(answer.document)["partitions"]
             names = sorted(document, key=place_of)
             lines = [{"topic": name, **document[name]} for name in names]
-        session.show(found.document, *parts, lines=lines, table=table, names=names)
+        session.show(answer.document, *parts, lines=lines, table=table, names=names)
 
 
 def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Common = COMMON) -> None:
@@ -295,10 +295,10 @@ def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Commo
     """
     topics.refuse_scalable(topic, "a split or a merge seals its segments")
     with common.session(change) as session:
-        found = read(session, topic)
-        session.confirm(found.name, f"permanently terminates {found.name}: the broker rejects all later messages")
-        admin, name = session.admin.topics, found.name
-        if found.partitions:
+        answer = read(session, topic)
+        session.confirm(answer.name, f"permanently terminates {answer.name}: the broker rejects all later messages")
+        admin, name = session.admin.topics, answer.name
+        if answer.partitions:
             ends = session.do(f"terminate {name}", lambda: admin.terminate_partitions(name))
             if ends is not None:
                 rows: list[tuple[Cell, ...]] = [(index, f"{end.ledgerId}:{end.entryId}") for index, end in ends.items()]
@@ -344,11 +344,11 @@ def lookup(topic: str, /, *, common: Common = COMMON) -> None:
     with common.session() as session:
         session.about(topic=name)
         bundle = session.admin.topics.bundle(name)
-        found = session.admin.topics.lookup(name)
+        broker = session.admin.topics.lookup(name)
         facts: dict[str, Cell] = {
             "topic": name,
-            "broker": found.brokerUrl or found.nativeUrl,
-            "http": found.httpUrl,
+            "broker": broker.brokerUrl or broker.nativeUrl,
+            "http": broker.httpUrl,
             "bundle": bundle,
         }
         session.show(session.document, KeyValues(facts))
@@ -374,12 +374,12 @@ VERBS = {
 }
 
 
-def _check_partitions(session: Session, name: str, wanted: int) -> None:
+def _check_partitions(session: Session, name: str, count: int) -> None:
     """Accepts an existing topic only if it has the requested number of partitions."""
     try:
         there = session.admin.topics.partitions(name).partitions
     except NotFound:
         return
-    if there != wanted:
-        raise Conflict(f"Topic {name} exists with {there or 'no'} partitions", asked=wanted or "none")
+    if there != count:
+        raise Conflict(f"Topic {name} exists with {there or 'no'} partitions", asked=count or "none")
     raise AlreadyExists(f"Topic {name} exists")
