@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from magnetar.base import validation
 from magnetar.base.errors import Corrupt, InvalidName, LimitExceeded
 from magnetar.base.limits import RECORD_BYTES_MAX, SINK_NAME_BYTES_MAX
 from magnetar.base.names import SINK_PREFIX, STAGE_PREFIX, Domain, TopicName, topic_name
@@ -71,6 +72,8 @@ def encode(sink: Sink) -> bytes:
         raise LimitExceeded(
             "the record of the sink is too large: use fewer tasks in a batch", sink=sink.name, bytes=len(data)
         )
+    if validation.enabled:
+        assert decode(data) == sink, "a sink reads back as it was written"
     return data
 
 

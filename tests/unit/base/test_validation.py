@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,14 +16,26 @@ from magnetar.client.consumer.scalable.stream import assignment as stream
 from magnetar.client.producer.router import KeyRoute
 from magnetar.client.producer.scalable import segment_queues
 from magnetar.layout.layout import initial
-from magnetar.scalable.machines import assign, reshape, sessions, takeover
-from magnetar.scalable.record.subscription import Hold, Plan
+from magnetar.scalable.machines import (
+    assign,
+    deletion,
+    drain,
+    reshape,
+    seek,
+    sessions,
+    subscription_change,
+    takeover,
+)
+from magnetar.scalable.machines.seek_target import Target, Where
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type
 from magnetar.staged import machine as staged
 from magnetar.topic.dispatch.key_order import KeyOrder
 from magnetar.topic.producers.access import Mode, ProducerAccess, Request
 
 ONE = initial(1, now_ms=0)
 S0 = SegmentId(0)
+RECORD = Record(ONE, incarnation=0)
 
 
 def leader_without_a_term() -> None:
@@ -39,6 +52,30 @@ def segment_read_alone_and_together() -> None:
 
 def reshape_without_a_plan() -> None:
     reshape.validate(reshape.Reshape("op", Term(1), 0, 0, reshape.Phase.SEAL))
+
+
+def deletion_before_the_mark() -> None:
+    deletion.validate(deletion.Deletion("op", Term(1), 0, deletion.Phase.CLEAN, RECORD, version=0))
+
+
+def drain_of_a_stored_latch() -> None:
+    drain.validate(drain.Drain(life=0, seeks=0, latched=frozenset((S0,)), unstored=frozenset((S0,))))
+
+
+def seek_without_its_record() -> None:
+    seek.validate(seek.Seeking("op", "s", Target(Where.EARLIEST), seek.Phase.MOVE, RECORD))
+
+
+def subscription_removed_before_the_mark() -> None:
+    change = subscription_change.SubscriptionChange("op", subscription_change.ChangeKind.DELETE, "s")
+    subscription_change.validate(
+        replace(
+            change,
+            phase=subscription_change.Phase.CURSORS,
+            record=RECORD,
+            subscription=Subscription("s", Type.STREAM, 1, 0),
+        )
+    )
 
 
 def stream_segment_done_and_open() -> None:
@@ -94,6 +131,10 @@ def entry_that_waits_and_is_held() -> None:
         leader_without_a_term,
         two_sessions_of_one_name,
         segment_read_alone_and_together,
+        deletion_before_the_mark,
+        drain_of_a_stored_latch,
+        seek_without_its_record,
+        subscription_removed_before_the_mark,
         stream_segment_done_and_open,
         queue_segment_open_after_the_end,
         stage_chosen_and_dropped,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from magnetar.base import validation
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.cluster.peers import Delete
@@ -80,7 +81,23 @@ def step(state: Deletion, event: Event) -> Step:
     row = TABLE.get((state.phase, type(event)))
     if row is None or event.op != state.op or other_term(event, state.term):
         return state, ()
-    return row.take(state, event)
+    after, effects = row.take(state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: Deletion) -> None:
+    if state.phase is Phase.MARK or state.phase in FINAL:
+        return
+    assert state.record is not None, f"{state.phase.name}: the marked record is known"
+    assert state.record.lifecycle is Lifecycle.DELETING, "nothing is deleted before the record is marked (H-H3)"
+    assert state.record.incarnation == state.incarnation, "only this incarnation of the topic is deleted"
+    assert state.version >= 0, "the marked record has a version"
+    listed = {child.id for child in state.record.own()}
+    assert state.deleted <= listed, "only listed segments are deleted"
+    left = state.phase is Phase.CLEAN
+    assert (state.deleted < listed) is left, f"{state.phase.name}: subscriptions are removed after the last segment"
 
 
 def _mark(state: Deletion, event: RecordRead) -> Step:

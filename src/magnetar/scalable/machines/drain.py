@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from magnetar.base import validation
 from magnetar.base.ids import Position, SegmentId
 from magnetar.layout.layout import Layout
 from magnetar.scalable.record.subscription import Subscription
@@ -105,6 +106,21 @@ def latch(subscription: Subscription, *, seeks: int, latched: tuple[SegmentId, .
 
 
 def step(state: Drain, event: Event) -> Step:
+    after, effects = _step(state, event)
+    if validation.enabled:
+        validate(after)
+        assert after.life == state.life, "a drain belongs to one incarnation of the subscription"
+        assert after.latched >= state.latched or after.seeks > state.seeks, "only a seek takes a latch back (H-D7)"
+    return after, effects
+
+
+def validate(state: Drain) -> None:
+    assert not state.latched & state.unstored, "a stored latch is not stored again"
+    assert state.life >= 0, "the subscription has an incarnation"
+    assert state.seeks >= 0, "seeks are counted from 0"
+
+
+def _step(state: Drain, event: Event) -> Step:
     match event:
         case LayoutSeen(layout=layout):
             sealed = frozenset(one.id for one in layout.segments if not one.is_active)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from magnetar.base import validation
 from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import BEFORE_ALL, SegmentId
 from magnetar.cluster.peers import ResetCursor, SubscriptionLife
@@ -82,7 +83,26 @@ def resume(subscription: Subscription) -> Step:
 
 
 def step(state: Seeking, event: Event) -> Step:
-    return taken(TABLE, state, event)
+    after, effects = taken(TABLE, state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: Seeking) -> None:
+    if state.phase is Phase.LOOK or state.phase in FINAL:
+        return
+    record, subscription = state.record, state.subscription
+    assert record is not None, f"{state.phase.name}: the topic is known"
+    assert subscription is not None, f"{state.phase.name}: the subscription is known"
+    assert subscription.seek is not None, f"{state.phase.name}: the record has the seek"
+    assert subscription.seek.op == state.op, "the seek in the record is this operation's"
+    assert not subscription.latched, "a seek clears all latches"
+    assert not state.left & state.drained, "a drained cursor is moved"
+    if state.phase is Phase.MOVE:
+        assert state.left, "MOVE ends with the last cursor"
+    if state.phase in (Phase.MOVE, Phase.FINISH):
+        assert all(id in record.layout for id in state.left), "only cursors of listed segments are moved"
 
 
 def _topic_read(state: Seeking, event: RecordRead) -> Step:

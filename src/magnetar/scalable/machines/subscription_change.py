@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from magnetar.base import validation
 from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.cluster.peers import PlaceCursor, RemoveCursor, SubscriptionLife
@@ -93,7 +94,28 @@ def delete(op: str, name: str) -> Step:
 
 
 def step(state: SubscriptionChange, event: Event) -> Step:
-    return taken(TABLE, state, event)
+    after, effects = taken(TABLE, state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: SubscriptionChange) -> None:
+    if state.phase is Phase.LOOK or state.phase in FINAL:
+        return
+    record, subscription = state.record, state.subscription
+    assert record is not None, f"{state.phase.name}: the topic is known"
+    assert subscription is not None, f"{state.phase.name}: the subscription is known"
+    assert subscription.name == state.name, "the record belongs to the subscription"
+    is_removal = subscription.standing is SubscriptionState.DELETING
+    assert is_removal is (state.verb is ChangeKind.DELETE), "a removal marks the record first, a creation never does"
+    listed = {child.id for child in record.everything()}
+    if state.phase in (Phase.WRITE, Phase.RAISE):
+        assert not state.cursors, f"{state.phase.name}: cursors follow the raised generation (H-D1)"
+    if state.phase is Phase.CURSORS:
+        assert state.cursors < listed, "CURSORS ends with the last segment"
+    if state.phase is Phase.FINISH and state.verb is ChangeKind.CREATE:
+        assert subscription.ready, "a created subscription ends as ready"
 
 
 def _topic_read(state: SubscriptionChange, event: RecordRead) -> Step:

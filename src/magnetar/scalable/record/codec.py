@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import zstandard
 
+from magnetar.base import validation
 from magnetar.base.errors import Corrupt, InvalidRange, LimitExceeded
 from magnetar.base.ids import Epoch, Position, SegmentId, Term
 from magnetar.base.limits import RECORD_BYTES_MAX, RECORD_OPEN_BYTES_MAX, RECORD_PLAIN_BYTES_MAX
@@ -26,6 +27,7 @@ from magnetar.scalable.record.record import Intent, Kind, Lifecycle, Outcome, Pa
 VERSION = 1
 COMPRESSED = b"MgRz"  # before a record that is compressed: JSON never begins so
 _LEVEL = 3  # of zstd: a history of 5,000 segments in some 10 ms
+_VALIDATED_SEGMENTS_MAX = 100  # reading back a longer record would take more time than the test
 _JSON = dict[str, Any]
 
 
@@ -122,6 +124,8 @@ def encode(record: Record) -> bytes:
             bytes=len(data),
             bytes_max=RECORD_BYTES_MAX,
         )
+    if validation.enabled and len(record.layout) <= _VALIDATED_SEGMENTS_MAX:
+        assert decode(data) == record, "a record reads back as it was written"
     return data
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from magnetar.base import validation
 from magnetar.base.errors import Corrupt
 from magnetar.cluster.ownership import Broker, Urls
 
@@ -22,7 +23,10 @@ class _Form(msgspec.Struct, omit_defaults=True):
 
 def encode_leader(broker: Broker) -> bytes:
     urls = broker.urls
-    return msgspec.json.encode(_Form(1, broker.id, urls.broker, urls.broker_tls, urls.http, urls.https))
+    data = msgspec.json.encode(_Form(1, broker.id, urls.broker, urls.broker_tls, urls.http, urls.https))
+    if validation.enabled:
+        assert decode_leader(data) == Broker(broker.id, urls), "a leader reads back as it was written"
+    return data
 
 
 def decode_leader(data: bytes) -> Broker:

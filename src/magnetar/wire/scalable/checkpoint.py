@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from google_crc32c import value as crc32c
 
+from magnetar.base import validation
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.public import public
@@ -84,7 +85,12 @@ def to_bytes(checkpoint: layout.Checkpoint) -> bytes:
     version = 2 if around else 1
     parts += [_TAIL.pack(_MAGIC, version, checkpoint.incarnation, checkpoint.epoch, len(topic)), topic, *around]
     body = b"".join(parts)
-    return body + _SUM.pack(crc32c(body))
+    data = body + _SUM.pack(crc32c(body))
+    if validation.enabled:
+        decoded = from_bytes(data)
+        assert decoded.places == checkpoint.places, "positions read back as they were written"
+        assert (decoded.topic, decoded.incarnation) == (checkpoint.topic, checkpoint.incarnation)
+    return data
 
 
 def from_bytes(data: bytes) -> Checkpoint:
