@@ -45,7 +45,7 @@ from magnetar.observe.log import get
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
-log = get("web")
+log = get("admin")
 
 
 class WebServer:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from magnetar.policy.settings import Settings
     from magnetar.runtime.runtime import Owner, Runtime
 
-log = get("disk")
+log = get("disk_space")
 
 RESERVE = "reserve"
 MIB = 1024 * 1024

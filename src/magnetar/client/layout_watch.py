@@ -30,7 +30,7 @@ from magnetar.observe.log import get
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.layouts import read_layout
 
-log = get("client.watch")
+log = get("client.layout_watch")
 
 _UPDATE = pb.BaseCommand.SCALABLE_TOPIC_UPDATE
 

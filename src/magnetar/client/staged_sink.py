@@ -27,7 +27,7 @@ from magnetar.runtime.runtime import Owner
 from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.wire.proto import pb
 
-log = get("client.stages")
+log = get("client.staged_sink")
 
 _K = pb.BaseCommand
 _FOREIGN = (

@@ -18,7 +18,7 @@ from magnetar.metadata.store import MetadataStore, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 
-log = get("session")
+log = get("session_keeper")
 
 
 class SessionKeeper:

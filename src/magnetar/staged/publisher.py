@@ -23,7 +23,7 @@ from magnetar.staged.codec import StageId
 from magnetar.staged.machine import CommittedStage, Sink
 from magnetar.staged.store import SinkStore
 
-log = get("sinks")
+log = get("staged")
 
 Saved = Callable[[int], Awaitable[None]]  # the number of messages of the stage that are stored
 

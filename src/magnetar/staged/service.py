@@ -23,7 +23,7 @@ from magnetar.staged.machine import AlreadyCommitted, Committed, Sink, StageBegu
 from magnetar.staged.publisher import StageBackend, StagePublisherLeader, within
 from magnetar.staged.store import SinkStore
 
-log = get("sinks")
+log = get("staged")
 
 May = Callable[[str], None]
 

@@ -23,7 +23,7 @@ from magnetar.staged import codec
 from magnetar.staged.codec import StageId
 from magnetar.staged.machine import Sink
 
-log = get("sinks")
+log = get("staged")
 
 T = TypeVar("T")
 

@@ -190,7 +190,7 @@ class Holds:
             async with asyncio.timeout(HOLD_ASK_S):
                 answers = await self._plans.measure(questions)
         except (TimeoutError, MagnetarError) as error:
-            log.info("hold_places_check_failed", topic=str(topic), hold=asking.name, error=str(error))
+            log.info("hold_positions_check_failed", topic=str(topic), hold=asking.name, error=str(error))
             return
         for (id, place), answer in zip(moved, answers, strict=True):
             if answer is not None and answer.start != place:

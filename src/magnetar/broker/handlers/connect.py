@@ -14,7 +14,7 @@ from magnetar.wire.proto import pb
 if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
 
-log = get("session")
+log = get("connect")
 
 NO_REQUEST = 2**64 - 1  # the id that an error in answer to CONNECT has, as Pulsar
 EXTENSIONS_VERSION = 1  # version of Magnetar's commands and fields, sent only to peers that sent theirs

@@ -19,7 +19,7 @@ from magnetar.wire import commands
 if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
 
-log = get("request")
+log = get("requests")
 
 Fail = Callable[[int, str], bytes]  # (wire code, sentence) -> the frame that ends the request
 

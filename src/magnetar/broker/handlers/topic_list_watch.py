@@ -21,7 +21,7 @@ from magnetar.broker.handlers.topic_pattern import Pattern
 from magnetar.observe.log import get
 from magnetar.wire import commands
 
-log = get("watcher")
+log = get("topic_list_watch")
 
 
 class Listing(Protocol):

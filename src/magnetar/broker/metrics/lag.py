@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from magnetar.scalable.record.record import Record
     from magnetar.scalable.service import ScalableTopics
 
-log = get("lags")
+log = get("lag")
 
 _OF_SEGMENT = re.compile(r"-seg-\d+$")  # as consumers name what they attach to a segment
 

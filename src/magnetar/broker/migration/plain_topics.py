@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from magnetar.runtime.runtime import Runtime
     from magnetar.scalable.service import ScalableTopics
 
-log = get("plain")
+log = get("plain_topics")
 
 _OF_SEGMENT = re.compile(r"-seg-\d+$")  # as stream consumers name what they attach to a segment
 _CLIENTS_OWN = ("-DLQ", "-RETRY")  # how the names of topics end that clients make for themselves

@@ -26,7 +26,7 @@ from magnetar.topic.producers.admission import Admitted
 from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 
-log = get("queues")
+log = get("queue_admission")
 
 
 async def admit_consumer(scalable: ScalableTopics, topic: Topic, request: Subscribe, making: KeyedLock) -> Admitted:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from magnetar.policy.settings import Settings
     from magnetar.runtime.runtime import Owner, Runtime
 
-log = get("served")
+log = get("ownership")
 
 Place = tuple[NamespaceName, Bundle]
 

@@ -6,7 +6,7 @@ from magnetar.ledger.clock import SteadyClock
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Runtime
 
-log = get("clock")
+log = get("retention_clock")
 
 
 class RetentionClock:

@@ -37,7 +37,7 @@ from magnetar.topic.topic import Topic
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
-log = get("visits")
+log = get("retention_sweep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class RetentionSweeper:
         except TopicNotFound:
             pass  # deleted since its record was read
         except MagnetarError as error:
-            log.warning("retention_visit_failed", path=record.path, error=str(error))
+            log.warning("retention_sweep_failed", path=record.path, error=str(error))
         return True
 
     async def _worth(self, name: TopicName, record: Record) -> bool:

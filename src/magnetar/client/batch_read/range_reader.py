@@ -25,7 +25,7 @@ from magnetar.wire.frames import encode_command
 from magnetar.wire.ids import from_data
 from magnetar.wire.proto import pb
 
-log = get("client.ranges")
+log = get("client.range_reader")
 
 Place = tuple[int, int]  # ledger, entry
 Entry = tuple[int, int, bytes]

@@ -21,7 +21,7 @@ from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire.frames import encode_command
 
-log = get("client.attached")
+log = get("client.reconnect")
 
 Fatal = Callable[[MagnetarError, bool], bool]  # (error, whether it is the first attach) -> whether to give up
 

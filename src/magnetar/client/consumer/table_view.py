@@ -20,7 +20,7 @@ from magnetar.client.schema import Schema
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
-log = get("client.tableview")
+log = get("client.table_view")
 
 T = TypeVar("T")
 

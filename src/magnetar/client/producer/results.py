@@ -15,7 +15,7 @@ from magnetar.client.producer.pending import PendingSend
 from magnetar.observe.log import get
 from magnetar.wire.ids import MessageId
 
-log = get("client.outcomes")
+log = get("client.results")
 
 
 class SendResults:

@@ -46,7 +46,7 @@ from magnetar.observe.log import get
 from magnetar.runtime.files import Lock
 from magnetar.runtime.runtime import Owner, Runtime
 
-log = get("ledgers")
+log = get("ledger")
 
 Ids = list[int]
 

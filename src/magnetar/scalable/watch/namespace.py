@@ -21,7 +21,7 @@ from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.record import codec
 from magnetar.scalable.watch.namespace_diff import Member
 
-log = get("members")
+log = get("namespace")
 
 
 class Listener(Protocol):

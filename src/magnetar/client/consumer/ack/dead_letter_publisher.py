@@ -27,7 +27,7 @@ from magnetar.client.message import Message, MessageId
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 
-log = get("client.deadletter")
+log = get("client.dead_letter_publisher")
 
 _Key = tuple[str, int, int, int]  # topic, ledger, entry, batch index
 

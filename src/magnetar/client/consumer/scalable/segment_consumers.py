@@ -18,7 +18,7 @@ from magnetar.client.consumer.topic_consumer import TopicConsumer
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
-log = get("client.segments")
+log = get("client.segment_consumers")
 
 
 def segment_fatal(error: MagnetarError, first: bool) -> bool:

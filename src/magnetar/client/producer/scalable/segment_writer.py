@@ -26,7 +26,7 @@ from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire.proto import pb
 
-log = get("client.segment")
+log = get("client.segment_writer")
 
 
 class SegmentListener(Protocol):

@@ -32,7 +32,7 @@ from magnetar.client.consumer.scalable.namespace.watch import NamespaceWatch
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
-log = get("client.following")
+log = get("client.namespace")
 
 
 @public("magnetar")

@@ -21,7 +21,7 @@ from magnetar.client.connection.server_stream import First, ServerStream
 from magnetar.observe.log import get
 from magnetar.wire.proto import pb
 
-log = get("client.members")
+log = get("client.namespace")
 
 _UPDATE = pb.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE
 

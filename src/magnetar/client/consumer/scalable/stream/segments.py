@@ -39,7 +39,7 @@ from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors, descendants
 from magnetar.observe.log import get
 
-log = get("client.share")
+log = get("client.stream")
 
 
 class StreamSegments(SegmentConsumers):
