@@ -47,7 +47,7 @@ def long_sentence(source: Source) -> Iterator[str]:
     if source.parts[-1] in PROGRAMS:
         return
     for node, text in texts(source):
-        for sentence in re.split(r"(?<=[.:;!?])\s+", text):
+        for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
             words = len(sentence.split())
             if words > SENTENCE_WORDS_MAX:
                 yield source.found(node, f"a sentence of {words} words: {sentence[:80]!r}")
@@ -83,6 +83,7 @@ def test_texts_of_the_product_keep(rule: Rule) -> None:
         (idiom, 'raise NotFound("nobody is there")'),
         (idiom, 'raise NotFound(f"{name} is no topic")'),
         (long_sentence, f'raise NotFound("{"word " * 26}")'),
+        (long_sentence, f'raise NotFound("{"word " * 13}: {"word " * 13}; word")'),
         (log_event, 'log.info("leads no more", topic=topic)'),
         (log_event, 'log.warning("ended")'),
         (log_event, 'log.warning("segment_waiting")'),

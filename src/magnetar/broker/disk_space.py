@@ -167,7 +167,7 @@ class DiskSpace:
     def _refuse(self) -> None:
         text = (
             f"the disk of the broker is almost full: {self._free // MIB} MiB are free, {self.floor // MIB} MiB must "
-            "stay free (diskFreeFloorMbytes); consume messages, shorten retention or delete topics, then send again"
+            "stay free (diskFreeFloorMbytes). Consume messages, shorten retention or delete topics, then send again"
         )
         self._node.blocked = StorageFull(text, wire_code=PRODUCER_BLOCKED)
         log.error(

@@ -205,7 +205,7 @@ def next_step(error: MagnetarError) -> str:
             return "the same command again, later"
         case Unprotected():
             return (
-                "the same command after you remove these settings from the file; until this version supports "
+                "the same command after you remove these settings from the file. Until this version supports "
                 "them, protect its ports with a proxy or a network that does"
             )
         case Corrupt():

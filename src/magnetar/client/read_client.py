@@ -137,7 +137,7 @@ class ReadClient:
             self._loop = here
         elif self._loop is not here:
             raise Misuse(
-                "the client belongs to another event loop: create one client for each loop and each asyncio.run, or use"
+                "the client belongs to another event loop. Create one client for each loop and each asyncio.run, or use"
                 " magnetar.Client, which works from any thread and loop"
             )
 

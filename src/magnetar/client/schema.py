@@ -139,8 +139,8 @@ def _definition(kind: Any, name: str) -> str:
     if isinstance(document, dict) and document["type"] in ("record", "map"):
         return text
     raise Misuse(
-        f"Json({name}): the type must describe a JSON object: use a dataclass, a msgspec struct, a pydantic model or a"
-        " dict; for text use String(), or pass Json(..., definition=...) with an Avro definition"
+        f"Json({name}): the type must describe a JSON object. Use a dataclass, a msgspec struct, a pydantic model or a"
+        " dict. For text use String(), or pass Json(..., definition=...) with an Avro definition"
     )
 
 

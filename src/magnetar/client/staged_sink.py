@@ -32,8 +32,8 @@ log = get("client.staged_sink")
 _K = pb.BaseCommand
 _FOREIGN = (
     "the server at {url} is {server}: it does not support stages, which exactly-once publishing requires. Use a "
-    "Magnetar broker, or another delivery (option delivery in Spark): at-least-once, or idempotent where a repeated "
-    "batch gives the same rows to the same tasks"
+    "Magnetar broker, or another delivery (option delivery in Spark): at-least-once, or idempotent. With idempotent, "
+    "a repeated batch must give the same rows to the same tasks"
 )
 
 

@@ -293,8 +293,8 @@ def _check_repeated(sink: Sink, batch: int, run: str) -> None:
         return
     by = " by a query with another checkpoint" if another else ""
     raise Refused(
-        f"batch {batch} of sink {sink.name} was already committed{by}, the last one is {sink.last}, and a query may "
-        "repeat only its own last batch: the checkpoint of this query is new, copied or restored, and its rows would "
+        f"batch {batch} of sink {sink.name} was already committed{by}, and the last one is {sink.last}. A query may "
+        "repeat only its own last batch. The checkpoint of this query is new, copied or restored, and its rows would "
         "be lost. Give the query its own sink (option sinkId in Spark), which writes all rows, or the checkpoint "
         "that belongs to this sink (option checkpointLocation)",
         topic=sink.topic,
@@ -313,5 +313,5 @@ def _others(sink: Sink, batch: int) -> str:
     return (
         f"batch {batch} of sink {sink.name} was already committed, the last one is {sink.last}: its rows are not "
         "written again. If its rows differ from the committed ones (a copied or restored checkpoint, a reused number), "
-        "give the query its own sink: option sinkId of a stream, txnAppId of a batch write"
+        "give the query its own sink. Set option sinkId of a stream, or txnAppId of a batch write"
     )

@@ -170,8 +170,8 @@ class PlainTopics:
             raise NotReady(f"{topic.name.partitioned_name} is being migrated to {topic.part_of}: try again later")
         raise Refused(
             f"{topic.name} is a part of {topic.part_of} and "
-            f"subscription {subscription.name} belongs to the whole topic: "
-            f"seek it with `magnetar subscription seek {topic.part_of} {subscription.name}` "
+            f"subscription {subscription.name} belongs to the whole topic. "
+            f"Seek it with `magnetar subscription seek {topic.part_of} {subscription.name}` "
             "or a client that supports scalable topics"
         )
 

@@ -84,6 +84,6 @@ def check_count(topics: set[str]) -> None:
     if len(topics) > SPARK_TARGETS_MAX:
         raise LimitExceeded(
             f"column topic names more than {SPARK_TARGETS_MAX} topics in one batch, and each needs its own "
-            "stages and commit: write to fewer topics with keys, or distribute the rows over several queries",
+            "stages and commit. Write to fewer topics with keys, or distribute the rows over several queries",
             topics_max=SPARK_TARGETS_MAX,
         )

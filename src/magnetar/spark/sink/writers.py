@@ -166,9 +166,9 @@ class WriteTask:
         if most is None:
             return error
         return LimitExceeded(
-            f"a row exceeds the maximum message size, and the sink does not split rows into chunks: row {row} "
+            f"a row exceeds the maximum message size, and the sink does not split rows into chunks. Row {row} "
             f"of partition {self._part} (both from 0) has {size} bytes in value, key and properties, and the "
-            f"brokers accept {most} in total: make value smaller, store large data elsewhere and write its "
+            f"brokers accept {most} in total. Make value smaller, store large data elsewhere and write its "
             "location, or raise maxMessageSize of the brokers",
             topic=self._asked.topic or "in the column topic",
             batch=self._batch,
@@ -267,9 +267,9 @@ async def found(options: SinkOptions, topic: str, call: Awaitable[T]) -> T:
     except TopicNotFound as error:
         where, mend = ("option topic", "the option") if options.topic else ("column topic", "the rows")
         raise TopicNotFound(
-            f"{where}: {topic} does not exist at {options.url}, and the broker does not create it: create it "
-            f"(magnetar topic create {topic}; first its namespace if missing: magnetar namespace create "
-            f"{topic_name(topic).namespace}), or correct {mend}",
+            f"{where}: {topic} does not exist at {options.url}, and the broker does not create it. Create it "
+            f"(magnetar topic create {topic}), or correct {mend}. If its namespace is missing, create it first: "
+            f"magnetar namespace create {topic_name(topic).namespace}",
             told=str(error),
         ) from None
 

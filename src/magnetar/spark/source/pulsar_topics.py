@@ -42,7 +42,7 @@ class PulsarTopicInfo:
     def __init__(self, client: ReadClient, topic: str, *, subscription: str = "", claim: Claim | None = None) -> None:
         if subscription:
             raise Misuse(
-                "option subscription requires a scalable topic (topic://) of a Magnetar broker: for any other "
+                "option subscription requires a scalable topic (topic://) of a Magnetar broker. For any other "
                 "topic, set a retention that covers the longest pause of the query",
                 subscription=subscription,
             )

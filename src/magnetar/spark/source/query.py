@@ -205,8 +205,8 @@ class Query:
         starts = {piece.segment: piece.start for one in planned for piece in one.pieces}
         for id, left in (await self._facts.lost(starts)).items():
             raise DataLost(
-                "messages of a planned batch were deleted, so it cannot be read again: increase the topic's "
-                "retention or set option subscription; to continue without them, set failOnDataLoss to false",
+                "messages of a planned batch were deleted, so it cannot be read again. Increase the topic's "
+                "retention or set option subscription. To continue without them, set failOnDataLoss to false",
                 segment=id,
                 position=str(starts[id]),
                 next=str(left),
@@ -240,7 +240,7 @@ def deleted(topic: str) -> str:
     """The error for a query that starts at the earliest message after earlier ones were deleted."""
     namespace = topic_name(topic).namespace
     return (
-        f"option startingOffsets: earliest of {topic} begins after messages that were already deleted; the "
+        f"option startingOffsets: earliest of {topic} begins after messages that were already deleted. The "
         "broker keeps messages while a subscription needs them, then for the retention of the namespace. To "
         f"keep later ones: magnetar namespace set {namespace} --retention-minutes 1440 --retention-mb -1, or "
         "set option subscription"

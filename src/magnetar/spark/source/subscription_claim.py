@@ -92,5 +92,5 @@ def _said(topic: str, subscription: str, other: Run) -> str:
     since = datetime.fromtimestamp(other.began_ms / 1000, UTC).isoformat(timespec="seconds")
     return (
         f"{subscription} of {topic} is in use by another query (run {other.token} in process {other.process} on "
-        f"{other.host} since {since}): the broker keeps messages only for the query that is ahead"
+        f"{other.host} since {since}). The broker keeps messages only for the query that is ahead"
     )

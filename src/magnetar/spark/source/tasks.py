@@ -128,8 +128,8 @@ def _reads(
             reads[id] = (first, last)
         elif first < last and rules.fail_on_data_loss:
             raise DataLost(
-                "a segment of a planned batch was deleted, so the batch cannot be read again: set "
-                "failOnDataLoss to false to continue without it, or set a new checkpointLocation; option "
+                "a segment of a planned batch was deleted, so the batch cannot be read again. Set "
+                "failOnDataLoss to false to continue without it, or set a new checkpointLocation. Option "
                 "subscription prevents such losses",
                 segment=id,
                 position=str(first),
