@@ -122,7 +122,8 @@ class StreamCoordinator(Coordinator):
             if lost is None:
                 await self._planned(assign.EarlyConfirmed(segment, consumer))
             else:
-                await self._lost(lost)
+                self._received.pop(lost, None)
+                await self._planned(assign.EarlyRefused(segment, consumer))
 
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
         """No consumer may attach while descendants are read early. So if none is attached, the reader has left. If it

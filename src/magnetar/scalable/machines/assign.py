@@ -55,6 +55,14 @@ class EarlyConfirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyRefused:
+    """Since the proposal was stored, an owner of an ancestor did not say that the holder has received everything."""
+
+    segment: SegmentId
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
 class AncestorLost:
     """The consumer that reads ahead left this segment, and has not acknowledged all of it."""
 
@@ -91,7 +99,7 @@ class PushAssignment:
     term: Term
 
 
-Event = InputsChanged | SegmentReleased | EarlyConfirmed | AncestorLost | AcksApplied
+Event = InputsChanged | SegmentReleased | EarlyConfirmed | EarlyRefused | AncestorLost | AcksApplied
 Effect = StorePlan | PushAssignment
 
 
@@ -113,6 +121,8 @@ def step(state: Assign, event: Event) -> Step:
             after = replace(state, plan=released(state.plan, segment, consumer))
         case EarlyConfirmed(segment=segment, consumer=consumer):
             after = replace(state, plan=_early(state.plan, segment, consumer, Early.PROPOSED, Early.GRANTED))
+        case EarlyRefused(segment=segment, consumer=consumer):
+            after = replace(state, plan=_refused(state.plan, segment, consumer))
         case AcksApplied(segment=segment, consumer=consumer):
             after = replace(state, plan=_early(state.plan, segment, consumer, Early.GRANTED, Early.NO))
         case AncestorLost(segment=segment, layout=layout):
@@ -169,6 +179,17 @@ def _early(plan: Plan, segment: SegmentId, consumer: str, before: Early, after: 
     def changed(hold: Hold) -> Hold:
         same = hold.segment == segment and hold.holder == consumer == hold.target and hold.early is before
         return replace(hold, early=after) if same else hold
+
+    return _with(plan, tuple(changed(hold) for hold in plan.holds))
+
+
+def _refused(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
+    """Takes back this proposal alone. Other segments behind the ancestor stay: the consumer may have left it and have
+    acknowledged all of it, which is decided when it is found to have left."""
+
+    def changed(hold: Hold) -> Hold:
+        same = hold.segment == segment and hold.holder == consumer and hold.early is Early.PROPOSED
+        return replace(hold, target="", early=Early.ENDING) if same else hold
 
     return _with(plan, tuple(changed(hold) for hold in plan.holds))
 

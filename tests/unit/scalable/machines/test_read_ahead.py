@@ -13,6 +13,7 @@ from magnetar.scalable.machines.assign import (
     AncestorLost,
     Assign,
     EarlyConfirmed,
+    EarlyRefused,
     InputsChanged,
     PushAssignment,
     SegmentReleased,
@@ -109,6 +110,18 @@ def test_lost_ancestor_takes_back_all_that_is_behind_it():
     for id in (1, 2):
         state, _ = step(state, SegmentReleased(SegmentId(id), "a"))
     assert states(planned(state.plan, inputs(SPLIT, "a"))) == {0: ("a", "a", "")}
+
+
+def test_refused_proposal_ends_alone():
+    """Its reader may have left behind a segment that it has acknowledged completely: what it read early stays."""
+    state, _ = step(Assign(proposed(), Epoch(1), Term(1)), EarlyConfirmed(SegmentId(1), "a"))
+    for id, consumer in ((1, "a"), (2, "b")):
+        assert step(state, EarlyRefused(SegmentId(id), consumer)) == (state, ())
+    state, effects = step(state, EarlyRefused(SegmentId(2), "a"))
+    assert states(state.plan) == {0: ("a", "a", ""), 1: ("a", "a", "GRANTED"), 2: ("a", "", "ENDING")}
+    assert not [one for one in effects if isinstance(one, PushAssignment)]
+    state, _ = step(state, SegmentReleased(SegmentId(2), "a"))
+    assert states(planned(state.plan, inputs(SPLIT, "a"))) == {0: ("a", "a", ""), 1: ("a", "a", "GRANTED")}
 
 
 def test_reader_that_left_keeps_its_holds_until_ancestors_are_judged():
