@@ -10,6 +10,7 @@ readers: they acknowledge each chunk when it comes, and the last one when the me
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt, MagnetarError
@@ -46,14 +47,24 @@ class IncompleteChunks:
             self._looking = True
             topic.runtime.spawn(topic.owner, self._look(topic.managed.terminated))
 
+    async def only(self, end: Position) -> bool:
+        """Whether consumers have acknowledged everything except such chunks, also before the ancestors of the segment
+        are done (H-F20). False: perhaps, but it cannot be read now."""
+        left = await self._unfinished(end, self._subscription.is_acked)
+        return left is not None and left[1] is None
+
     async def _look(self, end: Position) -> None:
         subscription = self._subscription
         topic = subscription.topic
         try:
-            positions = await self._unfinished(end)
-            while positions is None:
+            left_over = await self._unfinished(end, subscription.cursor.is_acked)
+            while left_over is None:
                 await asyncio.sleep(LEFTOVER_AGAIN_S)  # possibly no further event starts another check
-                positions = await self._unfinished(end)
+                left_over = await self._unfinished(end, subscription.cursor.is_acked)
+            positions, message = left_over
+            if message is not None:
+                self._awaited = message
+                positions = []
         finally:
             self._looking = False
         left = [(one, None) for one in positions if not subscription.cursor.is_acked(one)]
@@ -68,33 +79,34 @@ class IncompleteChunks:
         elif self._awaited is not None and subscription.cursor.is_acked(self._awaited):
             self.look()  # the acknowledgement came during the check
 
-    async def _unfinished(self, end: Position) -> list[Position] | None:
-        """All that is unacknowledged, if it is chunks of which no message can be made; nothing otherwise. None: it
-        cannot be read now."""
+    async def _unfinished(
+        self, end: Position, is_acked: Callable[[Position], bool]
+    ) -> tuple[list[Position], Position | None] | None:
+        """What is unacknowledged before the first message that can be assembled, and that message; without one it is
+        all chunks of which no message can be made. None: it cannot be read now."""
         subscription = self._subscription
-        managed = subscription.topic.managed
+        cursor, managed = subscription.cursor, subscription.topic.managed
         positions: list[Position] = []
         parts: dict[str, int] = {}  # by message, the number of chunks present from the first one on
         try:
-            if not subscription.cursor.is_acked(end) and await self._chunk(end) is None:
-                self._awaited = end  # most end so: what is acknowledged in order need not be looked at each time
-                return []
+            if not is_acked(end) and await self._chunk(end) is None:
+                return [], end  # most end so: what is acknowledged in order need not be looked at each time
             position = subscription.start()
             while position <= end:
-                chunk = await self._chunk(position)
-                uuid, place, chunks = chunk if chunk is not None else ("", 0, 1)
-                parts[uuid] = place + 1 if place in (0, parts.get(uuid)) else parts.get(uuid, 0)
-                if parts[uuid] == chunks:
-                    self._awaited = position
-                    return []
-                positions.append(position)
-                position = subscription.cursor.next_unacked(managed.after(position))
+                if not is_acked(position):
+                    chunk = await self._chunk(position)
+                    uuid, place, chunks = chunk if chunk is not None else ("", 0, 1)
+                    parts[uuid] = place + 1 if place in (0, parts.get(uuid)) else parts.get(uuid, 0)
+                    if parts[uuid] == chunks:
+                        return positions, position
+                    positions.append(position)
+                position = cursor.next_unacked(managed.after(position))
         except MagnetarError as error:
             log.info(
                 "incomplete_chunks_check_failed", topic=managed.path, subscription=subscription.name, why=str(error)
             )
             return None
-        return positions
+        return positions, None
 
     async def _chunk(self, position: Position) -> tuple[str, int, int] | None:
         """As which of how many chunks of which message an entry came; None: it is a message by itself, or gone."""

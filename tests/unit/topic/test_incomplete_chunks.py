@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from magnetar.base.errors import StorageFailed
 from magnetar.base.ids import Position, Term
 from magnetar.base.limits import LEFTOVER_AGAIN_S
+from magnetar.broker.segments.drain_wait import complete
 from magnetar.topic.incomplete_chunks import IncompleteChunks
+from magnetar.topic.producers.admission import Admission, Admitted
+from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, SHARED
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -58,6 +62,30 @@ async def test_unfinished_messages_between_others_are_waited_for_no_longer_than_
         ack(topic, reader, position)
     await on_disk(topic)
     assert drained(topic)
+
+
+@pytest.mark.parametrize("place", ["at the end", "in the middle"])
+async def test_early_acknowledgements_of_all_but_incomplete_chunks_complete_a_segment(world: World, place: str) -> None:
+    """Behind the first chunk of such a message each one is acknowledged by itself (H-F20)."""
+
+    async def admit(_: Subscribe) -> Admitted:
+        return Admitted(0, early=True)
+
+    topic = await world.topic(SEGMENT)
+    topic.admission = Admission(consume=admit)
+    reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    whole, rest = an_entry("a"), X[:2]
+    stored = await world.store(topic, *((whole, *rest) if place == "at the end" else (rest[0], whole, rest[1])))
+    subscription = subscription_of(topic)
+    assert not await complete(topic, subscription), "the segment may grow"
+    await topic.seal("op", Term(1))
+    assert not await complete(topic, subscription)
+    if place == "at the end":
+        subscription.ack_to(reader, stored[0], None)
+    else:
+        ack(topic, reader, stored[1])
+    assert subscription.backlog == 3, "its acknowledgements wait for those of the ancestors"
+    assert await complete(topic, subscription)
 
 
 async def test_a_message_that_is_all_there_is_waited_for(world: World) -> None:
@@ -177,8 +205,10 @@ class Slow(IncompleteChunks):
 
     gate: asyncio.Event
 
-    async def _unfinished(self, end: Position) -> list[Position] | None:
-        found = await super()._unfinished(end)
+    async def _unfinished(
+        self, end: Position, is_acked: Callable[[Position], bool]
+    ) -> tuple[list[Position], Position | None] | None:
+        found = await super()._unfinished(end, is_acked)
         await self.gate.wait()
         return found
 

@@ -126,11 +126,11 @@ def _drained(topic: Topic, subscription: Subscription) -> bool:
     return end is not None and subscription.cursor.drained(end)
 
 
-def complete(topic: Topic, subscription: Subscription) -> bool:
-    """Everything in a sealed segment is acknowledged: nothing is left to deliver, and what a crash forgets is found
-    missing then."""
-    end, early = topic.managed.terminated, subscription.early
-    return end is not None and (not subscription.backlog or (early is not None and early.covers(end)))
+async def complete(topic: Topic, subscription: Subscription) -> bool:
+    """Nothing in a sealed segment is left to deliver. Acknowledgements that a crash loses are missing then, so this is
+    decided again. Chunks of which no message can be made do not count: the cursor passes them a moment later."""
+    end = topic.managed.terminated
+    return end is not None and (not subscription.backlog or await subscription.leftover.only(end))
 
 
 def _released(topic: Topic, subscription: Subscription) -> bool:

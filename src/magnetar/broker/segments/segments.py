@@ -355,7 +355,7 @@ class Segments:
             parent = name.parent if name.is_segment else name.scalable  # a plain topic that was migrated is one too
             stored, _ = await self._node.scalable.records.subscription(parent, subscription.name)
             happened = stored is not None and stored.seek is None  # else its cursor is about to be moved (H-D7)
-        return Awaited(happened, isinstance(request, AwaitDrained) and complete(topic, subscription))
+        return Awaited(happened, isinstance(request, AwaitDrained) and await complete(topic, subscription))
 
     def in_use(self, name: TopicName) -> None:
         """Raises Conflict if clients use this segment on this broker."""

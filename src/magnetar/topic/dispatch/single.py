@@ -191,7 +191,7 @@ class SingleActive:
             while stop < len(counts) and permits > 0:
                 permits -= counts[stop]
                 stop += 1
-        if consumer.key_shared is None and self.cursor.untouched(run.position(start)):
+        if consumer.key_shared is None and self.subscription.untouched(run.position(start)):
             push_stretch(consumer, run, start, stop, self.topic.partition)
             self.topic.runtime.turns.left -= (stop - start) * PUSH_COST
             self.read_position = Position(run.ledger, run.first + stop)
@@ -204,7 +204,7 @@ class SingleActive:
         frames: list[bytes] = []
         while index < len(run.counts) and consumer.permits > 0:
             position = run.position(index)
-            if not self.cursor.is_acked(position):
+            if not self.subscription.is_acked(position):
                 if consumer.key_shared is None or self._wanted(consumer, run, index):
                     frames.append(frame_of(consumer, run, index, self.cursor, self.topic.partition)[0])
                 else:

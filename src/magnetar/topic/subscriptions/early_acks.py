@@ -40,9 +40,13 @@ class EarlyAcks:
         position, words = self._until
         return position if not any(words or ()) else Position(position.ledger, position.entry - 1)
 
-    def covers(self, end: Position) -> bool:
-        """Whether everything up to and with `end` is acknowledged."""
-        return self.mark >= end
+    def is_acked(self, position: Position) -> bool:
+        """Whether the whole entry is acknowledged."""
+        return position <= self.mark or (position in self._each and not any(self._each[position] or ()))
+
+    def untouched(self, position: Position) -> bool:
+        """No entry from this one on is acknowledged."""
+        return not self._each and position > self.mark
 
     async def settled(self, wait_s: float) -> None:
         """Until what was acknowledged is applied or dropped, or the time is up."""

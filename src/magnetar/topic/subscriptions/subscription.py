@@ -95,6 +95,14 @@ class Subscription:
     def backlog(self) -> int:
         return self.cursor.backlog
 
+    def is_acked(self, position: Position) -> bool:
+        """Whether the whole entry is acknowledged, also before the ancestors of the segment are done (H-F20)."""
+        return self.cursor.is_acked(position) or (self.early is not None and self.early.is_acked(position))
+
+    def untouched(self, position: Position) -> bool:
+        """No entry from this one on is acknowledged or was delivered again."""
+        return self.cursor.untouched(position) and (self.early is None or self.early.untouched(position))
+
     def start(self) -> Position:
         """The first entry that is not acknowledged."""
         mark = self.cursor.mark if self.early is None else max(self.cursor.mark, self.early.mark)

@@ -76,14 +76,16 @@ def test_nothing_acknowledged_applies_nothing():
     assert (heard.until, heard.each) == ([], {})
 
 
-def test_cumulative_acknowledgement_of_the_last_message_covers_the_segment():
+def test_entry_counts_as_acknowledged_when_no_part_of_it_is_left():
     early = EarlyAcks(0)
-    assert not early.covers(pos(0))
+    assert not early.is_acked(pos(0))
     early.add_until(pos(6), None)
     early.add_until(pos(7), [0b10])
-    assert (early.mark, early.covers(pos(7))) == (pos(6), False)
+    early.add([(pos(9), None), (pos(10), [0b10]), (pos(11), [0b00])])
+    assert early.mark == pos(6)
+    assert [entry for entry in range(5, 12) if early.is_acked(pos(entry))] == [5, 6, 9, 11]
     early.add_until(pos(7), [0b01])
-    assert (early.mark, early.covers(pos(7))) == (pos(7), True)
+    assert (early.mark, early.is_acked(pos(7))) == (pos(7), True)
 
 
 async def test_close_waits_until_acknowledgements_are_applied_or_dropped():
@@ -144,3 +146,21 @@ async def test_consumer_admitted_before_a_seek_is_admitted_again(world: World) -
     await world.consumer(topic, Out(2), kind=EXCLUSIVE)
     early = subscription_of(topic).early
     assert (asked, early is not None and early.seeks) == (2, 2)
+
+
+async def test_next_reader_does_not_get_single_early_acknowledgements_again(world: World) -> None:
+    async def admit(_: Subscribe) -> Admitted:
+        return Admitted(0, early=True)
+
+    topic = await world.topic()
+    topic.admission = Admission(consume=admit)
+    positions = await world.publish(topic, "a", "b", "c", "d", "e")
+    first, out = await world.consumer(topic, Out(1), kind=EXCLUSIVE, permits=10), Out(2)
+    subscription = subscription_of(topic)
+    subscription.ack_to(first, positions[0], None)
+    subscription.ack(first, [(positions[2], None), (positions[3], [0])])
+    topic.subscriptions.remove([first])
+    await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+    await settle()
+    assert out.texts == ["b", "e"]
+    assert subscription.backlog == 5, "they count when the ancestors are done"
