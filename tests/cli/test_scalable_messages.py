@@ -78,3 +78,28 @@ def test_perf_roundtrip_measures_a_scalable_topic(magnetar: Run, topic: str) -> 
     assert ran.code == 0, ran.err
     assert ran.json["messages"] > 10
     assert ran.json["latency_ms"]["max"] > 0
+
+
+def test_consume_takes_the_type_of_the_subscription(magnetar: Run, topic: str) -> None:
+    assert magnetar("subscription", "create", topic, "jobs", "--type", "queue", "--start", "earliest").code == 0
+    ran = magnetar("message", "consume", topic, "jobs", "-n", "10", "--wait", "10")
+    assert (ran.code, sorted(ran.out.split())) == (0, [str(number) for number in range(10)]), ran.err
+    assert magnetar("message", "consume", topic, "jobs", "--wait", "0.1").code == 6, "it was acknowledged"
+    wrong = magnetar("message", "consume", topic, "jobs", "--type", "stream", "--wait", "0.1")
+    assert wrong.code != 0
+    assert "use a queue consumer" in wrong.err
+
+
+def test_consume_creates_a_subscription_of_the_given_type(magnetar: Run, topic: str) -> None:
+    for type, stored in (("queue", "QUEUE"), ("stream", "STREAM")):
+        assert magnetar("message", "consume", topic, type, "--type", type).code == 0
+        assert magnetar("subscription", "show", topic, type, "-o", "json").json["type"] == stored
+    assert magnetar("message", "consume", topic, "new").code == 0
+    assert magnetar("subscription", "show", topic, "new", "-o", "json").json["type"] == "STREAM"
+
+
+def test_consume_with_a_type_of_other_topics_names_the_types(magnetar: Run, topic: str, name: str) -> None:
+    ran = magnetar("message", "consume", topic, "s", "--type", "failover")
+    assert (ran.code, "must be stream or queue" in ran.err) == (2, True)
+    ran = magnetar("message", "consume", f"{name}-plain", "s", "--type", "queue")
+    assert (ran.code, "must be exclusive, shared" in ran.err) == (2, True)

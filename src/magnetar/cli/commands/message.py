@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.names import topic_name
 from magnetar.cli import connect
 from magnetar.cli.exit_codes import Exit, tell
+from magnetar.cli.messages.consumers import ConsumerType, requested_type, stored_type, subscribed
 from magnetar.cli.messages.line_format import LineFormat, Outgoing
 from magnetar.cli.messages.peek import segments_of, unacknowledged
 from magnetar.cli.messages.readers import opened
@@ -32,14 +33,10 @@ from magnetar.cli.scalable import topics
 
 if TYPE_CHECKING:
     from magnetar.client.client import Client
-    from magnetar.client.message import Message, MessageId
-
-    Receive = Callable[[float | None], Awaitable[Message[bytes]]]
-    Acknowledge = Callable[[Message[bytes]], Awaitable[None]]
+    from magnetar.client.message import MessageId
 
 STDIN_BYTES = 64 * 1024  # upper limit of one read
 
-Type = Literal["exclusive", "shared", "failover", "key-shared"]
 Codec = Literal["none", "lz4", "zlib", "zstd", "snappy"]
 Number = Annotated[int, Parameter(validator=validators.Number(gte=0))]
 Seconds = Annotated[float, Parameter(validator=validators.Number(gte=0))]
@@ -153,7 +150,7 @@ def consume(
     *,
     subscription: Subscription | None = None,
     count: Count = 1,
-    type: Annotated[Type, Parameter(name=["--type", "-t"])] = "shared",
+    type: Annotated[ConsumerType | None, Parameter(name=["--type", "-t"])] = None,
     start: Literal["latest", "earliest"] = "earliest",
     wait: Seconds | None = None,
     ack: Annotated[bool, Parameter(negative="--no-ack")] = True,
@@ -176,7 +173,8 @@ def consume(
     count
         Number of messages; 0 means without limit.
     type
-        How consumers of the subscription share its messages. Consumers of a scalable topic share its segments.
+        How consumers of the subscription share its messages. Default: shared. On a scalable topic: stream or queue.
+        Default there: the type of the subscription, and stream for a new one.
     start
         Start position of a new subscription.
     wait
@@ -188,25 +186,33 @@ def consume(
     --------
     $ magnetar message consume orders billing
     $ magnetar message consume orders -s billing --count 0 --wait 1 -o jsonl
+    $ magnetar message consume topic://public/default/clicks workers --type queue
     """
     output = common.out
     subscription = _subscription(name, subscription, "consume", topic)
+    kind = requested_type(topic, type)
     if change.dry_run:
         name = str(topic_name(topic))
-        planned: dict[str, Cell] = {"topic": name, "subscription": subscription, "type": type, "acknowledge": ack}
-        output.show(planned, KeyValues(planned, title="Would consume:"))
+        planned: dict[str, Cell] = {"topic": name, "subscription": subscription, "type": kind, "acknowledge": ack}
+        output.show(planned, KeyValues(planned, title="Would consume:", optional=frozenset(("type",))))
         return Exit.OK
-    options = {"subscription": subscription, "type": type, "start": start}
-    return connect.run(_consume(common, output, topic, options, count=count, wait=wait, ack=ack))
+    consumer = (topic, subscription, kind or stored_type(common, topic, subscription), start)
+    return connect.run(_consume(common, output, consumer, count=count, wait=wait, ack=ack))
 
 
 async def _consume(
-    common: Common, output: Output, topic: str, options: dict[str, str], *, count: int, wait: float | None, ack: bool
+    common: Common,
+    output: Output,
+    consumer: tuple[str, str, ConsumerType, str],
+    *,
+    count: int,
+    wait: float | None,
+    ack: bool,
 ) -> Exit:
     from magnetar.client.consumer.receive.waiters import NoMessage
 
     async with connect.connected(common) as client:
-        receive, acknowledge = await _consumer(client, topic, options)
+        receive, acknowledge = await subscribed(client, *consumer)
         with messages(output) as rows:
             while not count or rows.count < count:
                 try:
@@ -227,20 +233,6 @@ async def _consume(
         code="E600",
     )
     return Exit.TIMED_OUT
-
-
-async def _consumer(client: Client, topic: str, options: dict[str, str]) -> tuple[Receive, Acknowledge]:
-    """On a scalable topic, a stream consumer: every key is in order, and acknowledgements are cumulative."""
-    from magnetar.client.consumer.config import InitialPosition, SubscriptionType
-
-    subscription, start = options["subscription"], InitialPosition[options["start"].upper()]
-    # Two messages of a batch count as two consumed messages.
-    if topic_name(topic).is_scalable:
-        stream = await client.stream_consumer(topic, subscription, initial_position=start, ack_batch_index=True)
-        return stream.receive, stream.acknowledge_cumulative
-    type = SubscriptionType[options["type"].upper().replace("-", "_")]
-    plain = await client.subscribe(topic, subscription, type=type, initial_position=start, ack_batch_index=True)
-    return plain.receive, plain.acknowledge
 
 
 def read(
