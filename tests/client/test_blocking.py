@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -185,6 +186,23 @@ def test_errors_are_those_of_the_tree(broker, client, topic):
         producer.send(b"x")
     with pytest.raises(Unreachable, match="no broker listens at"):
         magnetar.Client("pulsar://localhost:1", operation_timeout_s=0.2).create_producer(topic)
+
+
+def test_refusal_has_a_short_traceback(client, topic):
+    with client.create_producer(topic) as producer:
+        producer.send(b"without a schema")
+    missing = "persistent://nobody/nowhere/t"
+    calls = [
+        lambda: client.subscribe(topic, "s", schema=magnetar.String()),
+        lambda: client.create_producer(missing),
+        lambda: client.release("topic://public/default/missing", "h"),
+    ]
+    for call in calls:
+        with pytest.raises(magnetar.errors.Refused) as caught:
+            call()
+        lines = "".join(traceback.format_exception(caught.value)).splitlines()
+        assert len(lines) <= 20, lines
+        assert not [line for line in lines if "/client/connection/" in line], lines
 
 
 def test_closing_the_client_stores_what_was_posted(broker, topic):

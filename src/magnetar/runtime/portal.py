@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from magnetar.base.errors import Closed, Misuse, TimedOut
+from magnetar.base.errors import Closed, InvalidTransition, MagnetarError, Misuse, TimedOut
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ class _Call(Generic[T]):
         if isinstance(error, asyncio.CancelledError):
             raise Closed("the loop of the blocking client has ended: create a new client")
         if error is not None:
-            raise error
+            raise without_frames(error) from error.__cause__
         result: T = self._result
         return result
 
@@ -229,6 +229,21 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
+
+
+def without_frames(error: BaseException) -> BaseException:
+    """The same error without the internal frames of the client. Its causes stay, without their frames.
+
+    Errors that are faults of the client itself keep their frames.
+    """
+    if not isinstance(error, MagnetarError) or isinstance(error, InvalidTransition):
+        return error
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link.__suppress_context__ = True
+        link = link.__cause__
+    return error
 
 
 _here: Portal | None = None  # portal of this process

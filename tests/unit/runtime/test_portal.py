@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import traceback
 
 import pytest
 
-from magnetar.base.errors import Closed, Misuse, NotReady, TimedOut
+from magnetar.base.errors import Closed, Corrupt, InvalidTransition, Misuse, NotReady, TimedOut
 from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.system_runtime import RealRuntime
 
@@ -33,6 +34,41 @@ def test_errors_come_back_as_they_are():
         portal().run(failing)
     with pytest.raises(ZeroDivisionError):
         portal().call(lambda: 1 // 0)
+
+
+def test_error_keeps_its_cause_and_no_frames_of_the_client():
+    async def failing() -> None:
+        try:
+            int("x")
+        except ValueError as error:
+            raise Corrupt("no number") from error
+
+    with pytest.raises(Corrupt) as caught:
+        portal().run(failing)
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert caught.value.__cause__.__traceback__ is None
+    assert "in failing" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_error_raised_during_another_hides_the_other():
+    async def failing() -> None:
+        try:
+            int("x")
+        except ValueError:
+            raise NotReady("not now")  # noqa: B904
+
+    with pytest.raises(NotReady) as caught:
+        portal().run(failing)
+    assert "ValueError" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_fault_of_the_client_keeps_its_frames():
+    async def failing() -> None:
+        raise InvalidTransition("no such state")
+
+    with pytest.raises(InvalidTransition) as caught:
+        portal().run(failing)
+    assert "in failing" in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_call_that_takes_too_long_is_cancelled():

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
-from magnetar.base.errors import Unreachable
+from magnetar.base.errors import MagnetarError
 from magnetar.client import client as aio
-from magnetar.runtime.portal import Portal, portal
+from magnetar.runtime.portal import Portal, portal, without_frames
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -49,8 +49,8 @@ class BlockingProxy(Generic[C]):
         where, client = self._client._core()
         try:
             return where, where.run(lambda: self._renew(where, client))
-        except Unreachable as error:
-            raise error.with_traceback(None) from None  # show the user's line, not the internals
+        except MagnetarError as error:
+            raise without_frames(error) from error.__cause__  # show the user's line, not the internals
 
     def _renewed(self, where: Portal, target: C) -> None:
         """For wrappers with more state: called on the loop, before the first use."""
