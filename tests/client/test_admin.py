@@ -45,6 +45,14 @@ def fill(broker: Server, topic: str, *texts: str) -> None:
     asyncio.run(send())
 
 
+def test_resources_show_what_they_are(broker: Server) -> None:
+    for admin in (Admin(broker.http), AsyncAdmin(broker.http)):
+        resources = [one for name, one in vars(admin).items() if not name.startswith("_") and name != "url"]
+        assert len(resources) == 11
+        assert {repr(one) for one in resources} == {f"<{type(one).__name__} of {broker.http}>" for one in resources}
+        assert repr(admin.topics) == f"<Topics of {broker.http}>"
+
+
 def test_brokers_say_who_they_are(admin: Admin) -> None:
     with admin:
         (name,) = admin.brokers.names()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.documents.broker_stats import LoadReport
 from magnetar.client.documents.brokers import ConnectionInfo, InternalConfiguration, LeaderBroker, OwnedNamespace
 
@@ -16,10 +16,7 @@ TopicsByBundle = dict[str, dict[str, dict[str, dict[str, Any]]]]
 _ROOT = f"{paths.ROOT}/brokers"
 
 
-class Brokers:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Brokers(AdminResource):
     async def names(self, cluster: str | None = None) -> Names:
         """The brokers of one cluster; by default of the server's cluster."""
         tail = "" if cluster is None else f"/{paths.part(cluster)}"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.documents.holds import Hold
 
 
-class Holds:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Holds(AdminResource):
     async def list(self, name: str) -> dict[str, Hold]:
         """The holds by name."""
         return await self._exchange.read(f"{paths.scalable(name)}/holds", dict[str, Hold])

@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.admin.messages import PeekedMessage, messages_of
 from magnetar.client.documents.topics import MessageId
 
 
-class Messages:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Messages(AdminResource):
     async def peek(self, topic: str, subscription: str, position: int = 1) -> list[PeekedMessage]:
         """The n-th unacknowledged entry, from 1."""
         return await self._messages(f"{paths.subscription(topic, subscription)}/position/{position}")

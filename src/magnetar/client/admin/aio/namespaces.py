@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeVar
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.admin.policy import Policy, Removable, Settable
 from magnetar.client.documents.policies import Bundles, Policies
 
@@ -15,10 +15,7 @@ T = TypeVar("T")
 Mode = Literal["PERSISTENT", "NON_PERSISTENT", "ALL"]
 
 
-class Namespaces:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Namespaces(AdminResource):
     async def names(self, tenant: str) -> Names:
         return await self._exchange.read(f"{paths.ROOT}/namespaces/{paths.part(tenant)}", Names)
 

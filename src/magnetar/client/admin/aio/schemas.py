@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.documents.schemas import AllSchemas, PostedSchema, PostSchema, SchemaInfo, Version
 
 
-class Schemas:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Schemas(AdminResource):
     async def get(self, topic: str, version: int | None = None) -> SchemaInfo:
         """The newest schema, or one version."""
         tail = "" if version is None else f"/{version}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.documents.topics import EARLIEST, LATEST, MessageId, ResetCursor
 
 Names = list[str]
@@ -15,10 +15,7 @@ Names = list[str]
 Start = MessageId | Literal["earliest", "latest"]
 
 
-class Subscriptions:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Subscriptions(AdminResource):
     async def names(self, topic: str) -> Names:
         return await self._exchange.read(f"{paths.topic(topic)}/subscriptions", Names)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from magnetar.base.limits import TOPICS_PAGE_MAX
 from magnetar.client.admin import paths
-from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.admin.responses import decoded
 from magnetar.client.documents.lookup import LookupData
 from magnetar.client.documents.policies import Retention
@@ -18,10 +18,7 @@ Names = list[str]
 Summaries = list[TopicSummary]
 
 
-class Topics:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Topics(AdminResource):
     # Listing
 
     async def names(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:

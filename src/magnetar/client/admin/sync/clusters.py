@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.tenants import ClusterData
 
 Names = list[str]
 
 
-class Clusters:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Clusters(AdminResource):
     def names(self) -> Names:
         return self._exchange.read(f"{paths.ROOT}/clusters", Names)
 

@@ -10,14 +10,11 @@ from typing import Literal
 
 from magnetar.client.admin import paths
 from magnetar.client.admin.messages import PeekedMessage, messages_of
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.topics import MessageId
 
 
-class Messages:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Messages(AdminResource):
     def peek(self, topic: str, subscription: str, position: int = 1) -> list[PeekedMessage]:
         """The n-th unacknowledged entry, from 1."""
         return self._messages(f"{paths.subscription(topic, subscription)}/position/{position}")

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 from magnetar.client.admin import paths
 from magnetar.client.admin.policy import Policy, Removable, Settable
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.policies import Bundles, Policies
 
 Names = list[str]
@@ -15,10 +15,7 @@ T = TypeVar("T")
 Mode = Literal["PERSISTENT", "NON_PERSISTENT", "ALL"]
 
 
-class Namespaces:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Namespaces(AdminResource):
     def names(self, tenant: str) -> Names:
         return self._exchange.read(f"{paths.ROOT}/namespaces/{paths.part(tenant)}", Names)
 

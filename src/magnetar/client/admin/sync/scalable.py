@@ -11,7 +11,7 @@ from typing import Literal
 
 from magnetar.client.admin import paths
 from magnetar.client.admin.responses import RestResponse, decoded
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.policies import Retention
 from magnetar.client.documents.scalable import (
     MigrationPreview,
@@ -28,10 +28,7 @@ Names = list[str]
 Operations = list[Operation]
 
 
-class ScalableTopics:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class ScalableTopics(AdminResource):
     # Topics
 
     def names(self, namespace: str, *, properties: dict[str, str] | None = None) -> Names:

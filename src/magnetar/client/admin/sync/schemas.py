@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from magnetar.client.admin import paths
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.schemas import AllSchemas, PostedSchema, PostSchema, SchemaInfo, Version
 
 
-class Schemas:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Schemas(AdminResource):
     def get(self, topic: str, version: int | None = None) -> SchemaInfo:
         """The newest schema, or one version."""
         tail = "" if version is None else f"/{version}"

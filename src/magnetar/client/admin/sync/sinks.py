@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from magnetar.base.names import full_name
 from magnetar.client.admin import paths
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.sinks import SinkStatus
 
 Found = list[SinkStatus]
 
 
-class Sinks:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Sinks(AdminResource):
     def list(self, namespace: str) -> Found:
         """The sinks that write to topics of a namespace."""
         return self._exchange.read(paths.sinks(namespace), Found)

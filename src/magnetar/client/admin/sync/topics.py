@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from magnetar.base.limits import TOPICS_PAGE_MAX
 from magnetar.client.admin import paths
 from magnetar.client.admin.responses import decoded
-from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.admin.sync.resource import AdminResource
 from magnetar.client.documents.lookup import LookupData
 from magnetar.client.documents.policies import Retention
 from magnetar.client.documents.stats import InternalStats, PartitionedInternalStats, TopicStats
@@ -18,10 +18,7 @@ Names = list[str]
 Summaries = list[TopicSummary]
 
 
-class Topics:
-    def __init__(self, exchange: RestTransport) -> None:
-        self._exchange = exchange
-
+class Topics(AdminResource):
     # Listing
 
     def names(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
