@@ -10,7 +10,7 @@ from magnetar.base.limits import DISK_LOOK_S
 from magnetar.broker.disk_space import MIB, RESERVE, DiskSpace, floor_bytes, is_low, release_reserve
 from magnetar.wire.proto import pb
 from simulation.environment.disk import SimulatedFiles
-from tests.unit.broker.world import TOPIC, World, pass_s
+from tests.unit.broker.world import TOPIC, Client, World, pass_s
 
 GIB = 1024 * MIB
 NON_PERSISTENT = TOPIC.replace("persistent", "non-persistent")
@@ -76,6 +76,35 @@ async def test_producers_are_closed_and_refused_until_there_is_room(world: World
     disk.free_bytes = 400 * MIB
     await look()
     assert (await client.produce(4)).HasField("producer_success")
+
+
+async def test_stage_is_neither_begun_nor_written_and_still_committed(world: World) -> None:
+    disk = await watched(world)
+    client = world.client(feature_flags={"magnetar_extensions": 1})
+    prepared, written = [(await begin(client, batch)).beginStageResponse for batch in (1, 2)]
+    assert (await client.produce(topic=written.stage_topic)).HasField("producer_success")
+    assert (await client.ask("SEAL_STAGE", stage=prepared.stage)).HasField("sealStageResponse")
+    disk.free_bytes = 255 * MIB
+    await look()
+    assert len(client.heard.of(pb.BaseCommand.CLOSE_PRODUCER)) == 1
+    for refused in (await begin(client, 3), await client.produce(2, written.stage_topic)):
+        assert refused.error.error == pb.ProducerBlockedQuotaExceededError
+        assert "almost full: 255 MiB are free" in refused.error.message
+    assert (await client.ask("RENEW_STAGE", stage=prepared.stage)).HasField("success")
+    committed = pb.BaseCommand(type=pb.BaseCommand.COMMIT_STAGES)
+    request = committed.commitStages
+    request.request_id, request.topic, request.sink, request.batch = 900, TOPIC, "s", 1
+    request.stages.append(prepared.stage)
+    client.say(committed)
+    await client.ask("RENEW_STAGE", stage=written.stage)
+    assert client.answers(900)[-1].commitStagesResponse.committed
+    disk.free_bytes = 400 * MIB
+    await look()
+    assert (await begin(client, 3)).beginStageResponse.stage
+
+
+async def begin(client: Client, batch: int) -> pb.BaseCommand:
+    return await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=batch)
 
 
 async def test_bytes_written_are_measured_before_the_timer(world: World) -> None:

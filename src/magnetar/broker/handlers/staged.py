@@ -72,7 +72,11 @@ def _may(connection: Connection) -> May:
 
 
 async def _begin(connection: Connection, request: pb.CommandBeginStage) -> bytes:
+    """Refused while the disk is almost full: a stage stores messages. The other calls write records only, and a commit
+    or a drop lets the broker delete the stage."""
     node, topic = connection.node, _target(connection, request.topic)
+    if node.blocked is not None:
+        raise node.blocked.with_traceback(None)
     await node.staging.partitions(topic)  # one that cannot be published to is refused before anything is written
     begun = await node.sinks.begin(topic, request.sink, request.batch, run=request.run, once=request.once)
     answer = pb.BaseCommand(type=pb.BaseCommand.BEGIN_STAGE_RESPONSE)
