@@ -43,12 +43,12 @@ class UnsupportedBody(Misuse):
 class Request:
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by their names in the route, decoded
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    parts: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the path, by their names in the route
     principal: str | None = None
-    pairs: Sequence[tuple[str, str]] = ()  # the whole query, names repeated as they came
+    pairs: Sequence[tuple[str, str]] = field(default=(), repr=False)  # the whole query, names repeated as they came
     authorization: Secret = NO_SECRET  # the header, which `headers` does not hold
     is_forwarded: bool = False  # by another broker: this broker answers for itself and forwards nothing
 
@@ -141,8 +141,8 @@ Body = bytes | AsyncIterator[bytes]
 @dataclass(frozen=True, slots=True)
 class Response:
     status: int = 204
-    body: Body = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def header_bytes(headers: Mapping[str, str]) -> int:

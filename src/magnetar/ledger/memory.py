@@ -22,7 +22,7 @@ from magnetar.ledger.store import Done, LedgerInfo
 class StoredLedger:
     ledger: int
     custom: dict[str, str]
-    entries: list[bytes] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list, repr=False)
     counts: list[int] = field(default_factory=list)
     acknowledged: int = 0  # entries; all of them once it is sealed
     sealed: bool = False

@@ -21,7 +21,7 @@ every invariant of Magnetar is a compare-and-set on one record.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
@@ -41,7 +41,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    value: bytes
+    value: bytes = field(repr=False)
     stat: Stat
 
 

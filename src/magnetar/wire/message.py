@@ -7,7 +7,7 @@ Sizes are untrusted: all are checked, allocations are bounded, and wrong sizes r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import cast
 
@@ -28,8 +28,8 @@ _BROKER_MAGIC = 0x0E02
 class Opened:
     """An opened entry; its payload is still compressed and possibly encrypted."""
 
-    metadata: pb.MessageMetadata
-    payload: bytes
+    metadata: pb.MessageMetadata = field(repr=False)
+    payload: bytes = field(repr=False)
     broker: pb.BrokerEntryMetadata | None = None
 
     @property

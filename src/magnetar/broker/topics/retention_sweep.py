@@ -16,7 +16,7 @@ topic.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import InvalidName, MagnetarError, TopicNotFound
@@ -49,7 +49,7 @@ class _Namespace:
 @dataclass(frozen=True, slots=True)
 class Record:
     path: str
-    value: bytes
+    value: bytes = field(repr=False)
     context: _Namespace
     sizes: TopicSizes | None = None  # of the scalable topic that it is a segment of
 

@@ -20,7 +20,7 @@ _ESCAPES = {"\\t": "\t", "\\0": "\0", "\\\\": "\\"}
 class Outgoing:
     """A message to send. Its own key and properties override those of the command."""
 
-    payload: bytes
+    payload: bytes = field(repr=False)
     key: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
 

@@ -22,7 +22,7 @@ class PeekedMessage:
     """A message that was read for inspection and not received: it cannot be acknowledged."""
 
     id: MessageId
-    data: bytes
+    data: bytes = field(repr=False)
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     producer_name: str = ""

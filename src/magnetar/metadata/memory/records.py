@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from magnetar.base.errors import BadVersion, Misuse, NotEmpty, NotFound
 from magnetar.metadata.path_checks import ROOT, ancestors, shown, split
@@ -21,7 +21,7 @@ Publish = Callable[[list[Event]], None]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    value: bytes
+    value: bytes = field(repr=False)
     version: int
     created: int  # the version at its creation
     ctime_ms: int

@@ -110,7 +110,7 @@ class NodeStat:
 
 @dataclass(frozen=True, slots=True)
 class NodeData:
-    value: bytes | None  # None: a parent that was never written
+    value: bytes | None = field(repr=False)  # None: a parent that was never written
     stat: NodeStat
 
 

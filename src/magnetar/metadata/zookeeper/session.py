@@ -9,7 +9,7 @@ seen (zxid) is never forgotten: a server that is behind it refuses the connectio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -91,7 +91,7 @@ class Greet:
     last_zxid: int
     timeout_ms: int
     session: int
-    password: bytes
+    password: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

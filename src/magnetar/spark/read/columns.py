@@ -8,7 +8,7 @@ Trusts `decoder` that all rows are inside the buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class EntryRows:
 
     topic: str
     segment: int
-    buffer: bytes
+    buffer: bytes = field(repr=False)
     rows: MessageColumns
     entry: Ints  # index of the row's entry below
     place: Ints  # index in the batch, 0 for a single message
@@ -66,8 +66,8 @@ class EntryRows:
     entries: Ints
     publish_ms: Ints
     sequences: Ints  # of the entry: its messages count up from this value
-    metadata: list[Any]  # per entry
-    keys: dict[int, bytes | None]  # keys that are not contiguous raw bytes in the buffer
+    metadata: list[Any] = field(repr=False)  # per entry
+    keys: dict[int, bytes | None] = field(repr=False)  # keys that are not contiguous raw bytes in the buffer
     slots: Ints | None  # -1 for a row without a key
     properties: Callable[[int], list[tuple[str, str]]]
     buckets: Ints | None = None  # the hashes for entry buckets, if tasks are split by buckets

@@ -25,7 +25,7 @@ class _Half:
     chunks: int
     total: int
     heard: float
-    parts: list[bytes] = field(default_factory=list)  # stays empty while it is deferred
+    parts: list[bytes] = field(default_factory=list, repr=False)  # stays empty while it is deferred
     positions: list[Position] = field(default_factory=list)
     strays: list[Position] = field(default_factory=list)  # resent chunks: acknowledged with the message, not assembled
     size: int = 0
@@ -40,7 +40,7 @@ class _Half:
 class AssembledMessage:
     """All chunks of one message, joined and still compressed; the last position identifies it."""
 
-    payload: bytes
+    payload: bytes = field(repr=False)
     positions: list[Position]
     strays: list[Position]
 
