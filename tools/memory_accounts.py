@@ -1,8 +1,8 @@
 """The bound on the memory that all peers together can make a broker hold: every account with its bound, and their sum.
 
-The bounds follow from the limits alone. docs/OPERATING.md states the figures, and a test compares them. Topics in
-memory with their subscriptions are missing, because stored data decides their number and not what peers send;
-`of_subscription` has a bound for each. The figures of objects are estimates.
+The bounds follow from the limits alone. docs/OPERATING.md states the figures, and a test compares them. A broker takes
+as many connections as half of the memory has room for beside the shared accounts (`broker/memory_shares.py`), so the
+sum of all is known. The figures of objects are estimates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from magnetar.base import limits
 from magnetar.broker.connection.unread import write_bytes_high
-from magnetar.broker.memory_shares import share_of
+from magnetar.broker.memory_shares import connections_max, loaded_topics_max, share_of
 
 MIB = 1024 * 1024
 REQUEST_BYTES = 4 * 1024  # a task and its pending state, without its command
@@ -24,6 +24,7 @@ GAP_BYTES = 64  # an interval of acknowledged entries: one or two numbers, and t
 EARLY_ACK_BYTES = 250  # a position and its list of words
 WORD_BYTES = 40  # a number of 64 bits and its place in a list
 COUNT_BYTES = 96  # the redelivery count of an entry: two numbers and their place
+LOADED_TOPICS = "loaded topics"
 DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 
 
@@ -49,6 +50,7 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
         Account("newest messages of all topics", limits.TAIL_CACHE_BYTES_MAX),
         Account("blocks of backlogs", limits.BACKLOG_BLOCKS_BYTES_MAX),
         Account("reads of backlogs in progress", limits.BACKLOG_READS_MAX * limits.MESSAGE_BYTES_MAX),
+        Account(LOADED_TOPICS, limits.LOADED_TOPICS_MAX * limits.LOADED_TOPIC_BYTES),
         Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
         Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
         Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
@@ -79,7 +81,6 @@ def of_connection() -> tuple[Account, ...]:
         Account("reads", 2 * limits.CONNECTION_READ_BYTES + limits.FRAME_JOIN_BYTES_MAX),
         Account("bytes that are being sent to the peer", limits.CONNECTION_WRITE_BYTES_LOW),
         Account("requests in progress beyond the sum", limits.CONNECTION_REQUESTS_MIN * REQUEST_BYTES_MAX),
-        Account("generated names", limits.CONNECTION_PRODUCER_NAMES_MAX * NAME_BYTES_MAX),
     )
 
 
@@ -114,10 +115,33 @@ SCALED = (
 
 def total_on(machine_bytes: int) -> int:
     """The sum of the shared accounts on a machine with so much memory."""
-    return sum(
-        share_of(account.bytes_max, machine_bytes) if account.name in SCALED else account.bytes_max
-        for account in shared()
-    )
+    return sum(_on(account, machine_bytes) for account in shared())
+
+
+def _on(account: Account, machine_bytes: int) -> int:
+    if account.name == LOADED_TOPICS:
+        return loaded_topics_max(machine_bytes) * limits.LOADED_TOPIC_BYTES
+    return share_of(account.bytes_max, machine_bytes) if account.name in SCALED else account.bytes_max
+
+
+def everything_on(machine_bytes: int) -> int:
+    """The sum of all accounts with as many connections as the broker takes by default."""
+    return total_on(machine_bytes) + connections_max(machine_bytes) * (total(1) - total(0))
+
+
+def sizes_table() -> str:
+    """The second table of docs/OPERATING.md: the sums by the memory of the machine."""
+    lines = [
+        "| memory | shared accounts | loaded topics among them | connections | all together |",
+        "|---|---|---|---|---|",
+    ]
+    for gib in (4, 8, 12, 16, 32, 64):
+        size = gib * 1024 * MIB
+        lines.append(
+            f"| {gib} GiB | {_mib(total_on(size))} | {loaded_topics_max(size):,} | {connections_max(size):,} "
+            f"| {_mib(everything_on(size))} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def bound(name: str) -> int:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from magnetar.base import limits
 from tools import memory_accounts as accounts
 
+GIB = 1024 * accounts.MIB
 DOCUMENT = Path(__file__).parents[2] / "docs" / "OPERATING.md"
 # Bytes that no peer decides, or a part of another account.
 ELSEWHERE = {
     "COMMAND_BYTES_MAX",
     "CONNECTION_KEPT_BYTES_MAX",
     "CONNECTION_PENDING_BYTES_MAX",
+    "CONNECTION_PRODUCER_NAMES_BYTES_MAX",
     "CONNECTION_WRITE_BYTES_HIGH",
     "GIVEN_PROPERTIES_BYTES_MAX",
     "HTTP_ANSWER_BYTES_MAX",
@@ -31,7 +35,9 @@ SECTIONS = ("# Frames and connections", "# Connections: what one peer can make t
 
 
 def test_document_states_the_computed_sum() -> None:
-    assert accounts.table() in DOCUMENT.read_text(), "write tools.memory_accounts.table() to docs/OPERATING.md"
+    text = DOCUMENT.read_text()
+    assert accounts.table() in text, "write tools.memory_accounts.table() to docs/OPERATING.md"
+    assert accounts.sizes_table() in text, "write tools.memory_accounts.sizes_table() to docs/OPERATING.md"
 
 
 def test_sum_is_that_of_its_accounts() -> None:
@@ -62,13 +68,31 @@ def test_every_limit_of_bytes_of_peers_has_an_account() -> None:
     assert found >= ELSEWHERE
 
 
-def test_shared_accounts_are_a_part_of_the_memory() -> None:
-    """Less than a third of it where the machine has enough, and less than a half of 4 GiB."""
-    assert accounts.total_on(limits.MEMORY_FULL_BYTES) == accounts.total(0)
-    assert accounts.total(0) < limits.MEMORY_FULL_BYTES / 3
-    assert accounts.total_on(4 * 1024 * accounts.MIB) < 2 * 1024 * accounts.MIB
-    totals = [accounts.total_on(size * 1024 * accounts.MIB) for size in range(1, 20)]
+@pytest.mark.parametrize("gib", [12, 16, 24, 32, 64, 256])
+def test_everything_together_is_less_than_half_of_the_memory(gib: int) -> None:
+    assert accounts.everything_on(gib * GIB) < gib * GIB / 2
+
+
+@pytest.mark.parametrize("gib", [4, 6, 8, 10])
+def test_everything_on_a_small_machine_leaves_a_quarter(gib: int) -> None:
+    assert accounts.everything_on(gib * GIB) < gib * GIB * 3 / 4
+
+
+def test_sums_grow_with_the_memory() -> None:
+    totals = [accounts.total_on(size * GIB) for size in range(1, 40)]
     assert totals == sorted(totals)
+    assert totals[-1] == accounts.total(0)
+
+
+def test_broker_counts_connections_with_the_sums_of_the_accounts() -> None:
+    shared = [account for account in accounts.shared() if account.name != accounts.LOADED_TOPICS]
+    scaled = sum(account.bytes_max for account in shared if account.name in accounts.SCALED)
+    fixed = sum(account.bytes_max for account in shared if account.name not in accounts.SCALED)
+    margin = 64 * accounts.MIB
+    assert limits.MEMORY_SCALED_BYTES - margin < scaled <= limits.MEMORY_SCALED_BYTES
+    assert limits.MEMORY_FIXED_BYTES - margin < fixed <= limits.MEMORY_FIXED_BYTES
+    each = accounts.total(1) - accounts.total(0)
+    assert limits.CONNECTION_OWN_BYTES * 0.9 < each <= limits.CONNECTION_OWN_BYTES
 
 
 def test_accounts_that_shrink_are_those_that_the_node_shrinks() -> None:
@@ -76,8 +100,4 @@ def test_accounts_that_shrink_are_those_that_the_node_shrinks() -> None:
     assert set(accounts.SCALED) <= names
     text = (Path(limits.__file__).parents[1] / "broker" / "node.py").read_text()
     shrunk = text.count(" share(") + text.count("(share(") + text.count("share_of(size")
-    assert shrunk == len(accounts.SCALED) + 1  # and the number of loaded topics
-
-
-def test_connection_holds_little_beyond_its_part_of_the_sums() -> None:
-    assert accounts.total(1) - accounts.total(0) < 8 * accounts.MIB
+    assert shrunk == len(accounts.SCALED)

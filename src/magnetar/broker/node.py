@@ -30,7 +30,6 @@ from magnetar.base.limits import (
     FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
     KEPT_BYTES_MAX,
-    LOADED_TOPICS_MAX,
     MAINTENANCE_S,
     OBJECTS_BYTES_MAX,
     ORPHAN_SUSPECT_S,
@@ -50,7 +49,7 @@ from magnetar.broker.connection.property_limits import Account
 from magnetar.broker.connection.unread import Unread
 from magnetar.broker.connection.write_batch import WriteBatch
 from magnetar.broker.handlers.topic_pattern import Pattern, compiled
-from magnetar.broker.memory_shares import share_of
+from magnetar.broker.memory_shares import connections_max, loaded_topics_max, share_of
 from magnetar.broker.metrics.counters import BrokerMetrics
 from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
 from magnetar.broker.segments.segments import Segments
@@ -185,9 +184,10 @@ class Node:
         self.unread = Unread(share(UNREAD_BYTES_MAX))
         self.requests = 0  # in progress, of all connections
         self.requests_max = share(REQUESTS_MAX)
-        self.topics.loaded_max = share(LOADED_TOPICS_MAX)
+        self.topics.loaded_max = loaded_topics_max(machine_bytes)
         self.refusals = RefusalLog()
-        self.sockets_max = ConnectionLimits()  # the owner of the process sets the maximum
+        # The owner of the process adds what its open files allow.
+        self.sockets_max = ConnectionLimits(memory=connections_max(machine_bytes))
         self._server: asyncio.Server | None = None
         self._stops: list[Callable[[], None]] = []
         self._suspects: frozenset[int] = frozenset()

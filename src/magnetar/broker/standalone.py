@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -19,7 +20,7 @@ from magnetar.base.errors import Conflict, MagnetarError, Misuse
 from magnetar.base.hosts import is_loopback
 from magnetar.base.limits import MAINTENANCE_S
 from magnetar.base.names import forget_names
-from magnetar.broker.connection.limits import shared_out
+from magnetar.broker.connection.limits import allowed, shared_out
 from magnetar.broker.disk_space import DiskSpace, release_reserve
 from magnetar.broker.memory_policy import MemoryReturnPolicy
 from magnetar.broker.metrics.host import HostMetrics
@@ -74,7 +75,8 @@ async def run(
     runtime.marks.extend(marks)
     try:
         node, lock = await open_node(data, settings, runtime)
-        node.sockets_max = sockets
+        node.sockets_max = replace(sockets, memory=node.sockets_max.memory)
+        log.info("connection_limit_computed", **allowed(node.sockets_max, settings))
         HostMetrics(node).start()
         disk = DiskSpace(node, data)
         await disk.begin()

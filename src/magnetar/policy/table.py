@@ -57,12 +57,17 @@ _LISTENING = [
         5242880,
         "Maximum size of a message in bytes, announced to clients. Frames may be 10 KiB larger.",
     ),
-    _key("brokerMaxConnections", COUNT, 0, "Maximum number of connections; 0 means no limit."),
+    _key(
+        "brokerMaxConnections",
+        COUNT,
+        0,
+        "Maximum number of connections; 0 means as many as half of the memory has room for.",
+    ),
     _key(
         "brokerMaxConnectionsPerIp",
         COUNT,
         0,
-        "Maximum number of connections of one address; 0 means three quarters of what the open-file limit allows.",
+        "Maximum number of connections of one address; 0 means three quarters of all, but 1,000 of another machine.",
     ),
     _key(
         "maxConcurrentLookupRequest",

@@ -9,16 +9,20 @@ import pytest
 from magnetar.base.errors import LimitExceeded
 from magnetar.base.limits import (
     CLIENT_OBJECT_BYTES,
+    CONNECTION_OWN_BYTES,
     CONNECTION_REQUESTS_MAX,
     CONNECTION_REQUESTS_MIN,
+    CONNECTIONS_MIN,
     KEPT_BYTES_MAX,
+    LOADED_TOPIC_BYTES,
+    LOADED_TOPICS_MAX,
     MEMORY_FULL_BYTES,
     OBJECTS_BYTES_MAX,
     REQUESTS_MAX,
     WATCH_OBJECT_BYTES,
 )
 from magnetar.broker.connection.property_limits import Account, Charged
-from magnetar.broker.memory_shares import share_of
+from magnetar.broker.memory_shares import connections_max, loaded_topics_max, share_of
 from magnetar.broker.node import Node
 from magnetar.policy.settings import Settings
 from magnetar.wire.proto import pb
@@ -35,6 +39,18 @@ def test_share_is_in_proportion_and_never_less_than_an_eighth() -> None:
     assert share_of(800, None) == share_of(800, MEMORY_FULL_BYTES) == share_of(800, 2 * MEMORY_FULL_BYTES) == 800
     assert share_of(800, MEMORY_FULL_BYTES // 2) == 400
     assert share_of(800, 1) == 100
+
+
+def test_connections_follow_from_half_of_the_memory() -> None:
+    assert connections_max(None) == 0
+    assert connections_max(GIB) == connections_max(4 * GIB) == CONNECTIONS_MIN
+    assert CONNECTIONS_MIN < connections_max(12 * GIB) < connections_max(64 * GIB)
+    assert connections_max(65 * GIB) - connections_max(64 * GIB) == pytest.approx(GIB / 2 / CONNECTION_OWN_BYTES, abs=1)
+
+
+def test_loaded_topics_take_an_eighth_of_the_memory() -> None:
+    assert loaded_topics_max(None) == loaded_topics_max(64 * GIB) == LOADED_TOPICS_MAX
+    assert loaded_topics_max(4 * GIB) * LOADED_TOPIC_BYTES == GIB // 2
 
 
 def node_of(machine_bytes: int, **given: str) -> Node:

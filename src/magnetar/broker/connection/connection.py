@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         self.shares: dict[int, StreamConsumerRegistration] = {}  # stream consumers, by their ids
         self.kept = Kept(node.kept)
         self.list_answers = ListAnswers(self)
-        self.producer_names = ProducerNames(node.producer_name)
+        self.producer_names = ProducerNames(node.producer_name, node.kept)
         self.closed_producers = RecentIds(CONNECTION_CLOSED_IDS_MAX)
         self.owner = Owner(f"connection {generation}", node.task_failed)
         self._transport: asyncio.Transport | None = None
@@ -280,6 +280,7 @@ class Connection(asyncio.Protocol):
         self.layouts.clear()
         self.memberships.clear()
         self.kept.clear()
+        self.producer_names.clear()
         self.node.unread.remove(self)
         self.refused.close()
         self.node.partial_frames.remove(self)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.limits import DESCRIPTORS_KEPT_MIN, HTTP_CONNECTIONS_MAX, MAINTENANCE_S
-from magnetar.broker.connection.limits import ConnectionLimits, refusal, shared_out
+from magnetar.base.limits import ADDRESS_CONNECTIONS_MAX, DESCRIPTORS_KEPT_MIN, HTTP_CONNECTIONS_MAX, MAINTENANCE_S
+from magnetar.broker.connection.limits import ConnectionLimits, allowed, refusal, shared_out
 from magnetar.policy.settings import Settings
 from tests.unit.broker.world import World, pass_s, settle
 
@@ -38,6 +38,25 @@ def test_one_address_leaves_places_to_others(setting: str, limit: int) -> None:
     assert more is not None
     assert "brokerMaxConnectionsPerIp" in more
     assert refusal([*opened, Opened("b")], "b", ConnectionLimits(clients=100), settings) is None
+
+
+def test_memory_bounds_the_connections_unless_a_setting_does() -> None:
+    limits, opened = ConnectionLimits(clients=1_000, memory=10), [Opened(f"10.0.0.{number}") for number in range(11)]
+    refused = refusal(opened, "10.0.0.1", limits, Settings(None, {}))
+    assert refused is not None
+    assert "memory" in refused
+    assert refusal(opened[:-1], "10.0.0.1", limits, Settings(None, {})) is None
+    assert refusal(opened, "10.0.0.1", limits, Settings(None, {"brokerMaxConnections": "20"})) is None
+    assert allowed(limits, Settings(None, {}))["clients"] == 10
+
+
+@pytest.mark.parametrize(
+    ("address", "limit"), [("10.0.0.1", ADDRESS_CONNECTIONS_MAX), ("127.0.0.1", 7_500), ("::1", 7_500)]
+)
+def test_another_machine_has_a_thousand_connections(address: str, limit: int) -> None:
+    settings, limits = Settings(None, {}), ConnectionLimits(clients=10_000)
+    assert refusal([Opened(address)] * limit, address, limits, settings) is None
+    assert refusal([Opened(address)] * (limit + 1), address, limits, settings) is not None
 
 
 @pytest.mark.setup(brokerMaxConnections="1")
