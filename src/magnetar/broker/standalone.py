@@ -22,6 +22,7 @@ from magnetar.base.limits import MAINTENANCE_S
 from magnetar.base.names import forget_names
 from magnetar.broker.connection.limits import allowed, shared_out
 from magnetar.broker.disk_space import DiskSpace, release_reserve
+from magnetar.broker.end_reason import end_reason
 from magnetar.broker.memory_policy import MemoryReturnPolicy
 from magnetar.broker.metrics.host import HostMetrics
 from magnetar.broker.node import Node
@@ -160,7 +161,7 @@ async def _serve(
         say(msgspec.json.encode(_ready(node, settings, data)).decode())
         node.runtime.spawn(node.owner, _return_memory(node))
         await node.stopping.wait()
-        log.info("broker_stop_started", why="requested" if node.failure is None else "storage failed")
+        log.info("broker_stop_started", why="requested" if node.failure is None else end_reason(node.failure))
     finally:
         await skin.stop()
         await node.stop()

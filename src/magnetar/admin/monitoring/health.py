@@ -1,8 +1,8 @@
 """Health probes: liveness of the process, readiness for clients, and the health check of the broker.
 
-`/livez` is true while the process serves requests and its storage has not failed. `/readyz` is true while the broker
-accepts clients. `/admin/v2/brokers/health` also reads through the metadata store. No probe fails because a broker is
-busy, so an orchestrator does not restart it for that.
+`/livez` is true while the process serves requests, until its storage fails or the session policy ends it. `/readyz` is
+true while the broker accepts clients. `/admin/v2/brokers/health` also reads through the metadata store. No probe fails
+because a broker is busy, so an orchestrator does not restart it for that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from magnetar.admin import fan_out
 from magnetar.admin.request import JSON, Request, Response, text
 from magnetar.admin.route import OPEN, get
 from magnetar.base.errors import NotFound, NotReady
+from magnetar.broker.end_reason import end_reason
 from magnetar.metadata import paths
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ async def other_broker(node: Node, broker: str) -> Broker | None:
 
 async def live(node: Node, request: Request) -> Response:
     if node.failure is not None:
-        raise NotReady(f"storage failed, the broker is stopping: {node.failure.what}")
+        raise NotReady(f"{end_reason(node.failure)}, the broker is stopping: {node.failure.what}")
     return text("ok")
 
 
@@ -63,7 +64,7 @@ async def broker_health(node: Node, request: Request) -> Response:
 
 def _check_ready(node: Node) -> None:
     if node.failure is not None:
-        raise NotReady(f"storage failed, the broker is stopping: {node.failure.what}")
+        raise NotReady(f"{end_reason(node.failure)}, the broker is stopping: {node.failure.what}")
     if not node.ready:
         raise NotReady("the broker is starting or stopping")
 

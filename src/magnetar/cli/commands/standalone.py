@@ -9,9 +9,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
+
+if TYPE_CHECKING:
+    from magnetar.base.errors import MagnetarError
+    from magnetar.cli.exit_codes import Exit
 
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 
@@ -73,10 +77,20 @@ def standalone(
         run = next_step(error) if isinstance(error, Unprotected) else "magnetar standalone --help"
         tell(message, detail=facts_of(error), run=run, code=code_for(error))
         return Exit.FAILURE
-    if failure is not None:
-        tell(f"the broker stopped: {failure}", why="a write to disk failed", run="magnetar standalone")
-        return Exit.FAILURE
-    return Exit.OK
+    return broker_ended(failure, "magnetar standalone")
+
+
+def broker_ended(failure: MagnetarError | None, command: str) -> Exit:
+    """The exit code of a command that ran a broker until its end. `failure`: why the broker ended by itself. The code
+    of a lost session tells a supervisor to start the broker again."""
+    from magnetar.base.errors import SessionLost
+    from magnetar.broker.end_reason import end_reason
+    from magnetar.cli.exit_codes import Exit, code_for, tell
+
+    if failure is None:
+        return Exit.OK
+    tell(f"the broker stopped: {failure}", why=end_reason(failure), run=command, code=code_for(failure))
+    return Exit.SESSION_LOST if isinstance(failure, SessionLost) else Exit.FAILURE
 
 
 def _welcome(ready: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import ConnectionLost, StorageFull
+from magnetar.base.errors import ConnectionLost, SessionLost, StorageFull
 from simulation.stores.metadata import InjectedFault, MemoryStore
 from tests.unit.admin.world import World, a_world
 
@@ -29,6 +29,15 @@ async def test_a_broker_whose_disk_is_full_is_neither_and_says_why() -> None:
         world.node.fail(StorageFull("no space left"))
         assert await statuses(world) == [503, 503, 503, 503]
         assert "no space left" in (await world.ask("GET", "/livez")).reason
+
+
+async def test_broker_whose_session_is_lost_names_the_session() -> None:
+    async with a_world() as world:
+        world.node.end(SessionLost("no session after 10 attempts"))
+        assert await statuses(world) == [503, 503, 503, 503]
+        for path in ("/livez", "/readyz"):
+            reason = (await world.ask("GET", path)).reason
+            assert reason.startswith("the session with the metadata store was lost, the broker is stopping")
 
 
 async def test_a_store_that_does_not_answer_is_unhealthy_but_alive_and_ready() -> None:
