@@ -443,7 +443,7 @@ OWNERSHIP_WAIT_S = 10.0  # for the store to answer a lookup or a load: a client 
 OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
 SESSION_ATTEMPT_S_MIN, SESSION_ATTEMPT_S_MAX = 1.0, 60.0  # between attempts to get another session, doubling
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
-UNLOADS_AT_ONCE_MAX = 100  # topics unloaded together, of a bundle or at a stop: their last writes share syncs
+UNLOADS_AT_ONCE_MAX = 100  # topics unloaded or verified together: their last writes share syncs, reads a round trip
 
 # Stream consumers of scalable topics
 FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client

@@ -202,19 +202,26 @@ class Topics:
     async def verify(self, names: Iterable[str]) -> list[str]:
         """Closes topics that another broker has owned since they were opened here; a topic without writes is not fenced
         by itself. Returns the names of topics whose check failed."""
+        keys = list(names)
         silent: list[str] = []
-        for key in names:
-            topic = self.loaded.get(key)
-            if not isinstance(topic, Topic):
-                continue
-            try:
-                await topic.managed.check_current()
-            except Fenced as error:
-                if self.loaded.get(key) is topic:
-                    self.failed(topic, error)
-            except MagnetarError:
-                silent.append(key)
+        for start in range(0, len(keys), UNLOADS_AT_ONCE_MAX):
+            batch = keys[start : start + UNLOADS_AT_ONCE_MAX]
+            answers = await asyncio.gather(*(self._is_checked(key) for key in batch))
+            silent += [key for key, is_checked in zip(batch, answers, strict=True) if not is_checked]
         return silent
+
+    async def _is_checked(self, key: str) -> bool:
+        topic = self.loaded.get(key)
+        if not isinstance(topic, Topic):
+            return True
+        try:
+            await topic.managed.check_current()
+        except Fenced as error:
+            if self.loaded.get(key) is topic:
+                self.failed(topic, error)
+        except MagnetarError:
+            return False
+        return True
 
     async def empty(self, place: Place, *, lost: bool = False, owner: Broker | None = None) -> None:
         """Unloads all topics of a bundle, loading ones included. `lost`: another broker owns it, nothing is written.

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from magnetar.base.errors import Conflict, MagnetarError, NotReady, Refused, StorageFailed, TopicNotFound
-from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S
+from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -105,6 +105,28 @@ async def test_a_topic_in_use_is_deleted_only_by_force_and_then_wholly(world: Wo
         await world.node.topics.delete(NAME, force=True)
     with pytest.raises(TopicNotFound):
         await world.node.topics.delete(topic_name("non-persistent://public/default/n"), force=True)
+
+
+async def test_topics_are_verified_in_groups_of_one_round_trip(world: World) -> None:
+    names = [topic_name(f"persistent://public/default/v-{number}") for number in range(UNLOADS_AT_ONCE_MAX + 20)]
+    for name in names:
+        await world.node.topics.get(name, create=True)
+    world.metadata.hold()
+    verifying = world.spawn(world.node.topics.verify([name.canonical for name in names]))
+    await settle()
+    assert world.metadata.waiting == UNLOADS_AT_ONCE_MAX
+    world.metadata.release()
+    assert await verifying == []
+
+
+async def test_topics_whose_check_fails_are_returned(world: World) -> None:
+    names = [topic_name(f"persistent://public/default/v-{number}") for number in range(3)]
+    for name in names:
+        await world.node.topics.get(name, create=True)
+    world.metadata.faults.append(InjectedFault(NotReady("away"), happened=False))
+    silent = await world.node.topics.verify([*(name.canonical for name in names), "unknown"])
+    assert silent == [names[0].canonical]
+    assert await world.node.topics.verify(silent) == []
 
 
 async def test_deleting_twice_at_once_deletes_once(world: World) -> None:
