@@ -57,6 +57,22 @@ def test_client_conf_is_enough(silent: Run, broker: Standalone, topic: str, own_
     assert silent("message", "produce", topic, "x", "--client-conf", str(path)).code == 0
 
 
+def test_command_with_a_dead_first_host_asks_the_next(silent: Run, broker: Standalone, topic: str) -> None:
+    hosts = {"--url": broker.url, "--admin-url": broker.http}
+    hosts = {flag: url.replace("://", "://localhost:1,") for flag, url in hosts.items()}
+    flags = [word for pair in hosts.items() for word in pair]
+    assert silent("context", "add", "several", *flags, "--use").code == 0
+    assert silent("topic", "show", topic).code == 0
+    assert silent("message", "produce", topic, "x").code == 0
+
+
+def test_several_binary_ports_as_admin_url_are_named(silent: Run, broker: Standalone, topic: str) -> None:
+    wrong = broker.url.replace("pulsar://", "http://localhost:1,")
+    ran = silent("topic", "show", topic, "--admin-url", wrong)
+    assert ran.code == 2
+    assert "--admin-url must not name the port of the binary protocol" in ran.err
+
+
 class Strict(BaseHTTPRequestHandler):
     """Lets in who has the token."""
 

@@ -48,14 +48,18 @@ async def connected(common: Common) -> AsyncIterator[Client]:
 
 
 def speaks_binary(admin_url: str) -> bool:
-    """Whether the REST address in fact points to the binary port of a broker."""
+    """Whether one of the hosts of a REST address is in fact the binary port of a broker."""
     from urllib.parse import urlsplit
 
-    parts = urlsplit(admin_url)
-    if not parts.hostname or parts.port is None:
-        return False
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return asyncio.run(_speaks(f"pulsar://{host}:{parts.port}"))
+    from magnetar.client.connection.address import rest_urls
+
+    ports = [(parts.hostname, parts.port) for parts in map(urlsplit, rest_urls(admin_url))]
+    hosts = [(f"[{host}]" if ":" in host else host, port) for host, port in ports if host and port is not None]
+    return bool(hosts) and asyncio.run(_one_speaks([f"pulsar://{host}:{port}" for host, port in hosts]))
+
+
+async def _one_speaks(urls: list[str]) -> bool:
+    return any(await asyncio.gather(*map(_speaks, urls)))
 
 
 async def _speaks(url: str) -> bool:

@@ -34,9 +34,6 @@ def read(text: str, path: str) -> ClientConf:
         if entry.key in ADDRESSES and entry.value:
             values[ADDRESSES[entry.key]].append(SettingValue(Source.CLIENT_CONF, f"{path}:{entry.line}", entry.value))
     doubts = []
-    rest = last.get("webServiceUrl")
-    if rest is not None and "," in rest.value:
-        doubts.append(f"{path}:{rest.line}: REST has several hosts: only the first is used")
     plugin, parameters = last.get(PLUGIN), last.get(PARAMETERS)
     if plugin is not None and not _is_token(plugin.value):
         doubts.append(f"{path}:{plugin.line}: only token authentication is supported, not {plugin.value}")

@@ -9,7 +9,7 @@ from magnetar.base.errors import Misuse
 from magnetar.cli.output.values import Cell
 from magnetar.cli.settings.context_document import Context
 from magnetar.cli.settings.resolve import redacted
-from magnetar.client.connection.address import SCHEME, addresses, rest_url, without_password
+from magnetar.client.connection.address import SCHEME, addresses, rest_urls, without_password
 
 _NAMES = {"url": "url", "adminUrl": "admin_url", "token": "token", "tokenFile": "token_file"}
 
@@ -53,4 +53,4 @@ def check_addresses(fields: Mapping[str, str | float]) -> None:
         raise Misuse("expected a service URL such as pulsar://host:port", url=without_password(url))
     if url.startswith(SCHEME):  # a later version may support other schemes
         addresses(url)
-    rest_url(str(fields.get("admin_url", "http://localhost")))
+    rest_urls(str(fields.get("admin_url", "http://localhost")))

@@ -1,7 +1,7 @@
 """Quick GET requests to a REST server: an immediate answer or none, for callers that prefer no data to waiting.
 
-It has no retries, redirects or errors, unlike `Admin`, and it imports its modules at the first use. It does not trust
-answers to be short or valid.
+It has no retries, redirects or errors, unlike `Admin`, and it imports its modules at the first use. Of several hosts it
+asks the first one that answers. It does not trust answers to be short or valid.
 """
 
 from __future__ import annotations
@@ -35,12 +35,23 @@ class QuickGet:
         return list(bodies)  # return the answers that arrived, even if some are missing
 
     def _ask(self, paths: Sequence[str], bodies: list[bytes | None]) -> None:
+        from http.client import HTTPException
+
+        from magnetar.client.connection.address import rest_urls
+
+        for url in rest_urls(self._url):
+            try:
+                self._ask_host(url, paths, bodies)
+                return
+            except (OSError, HTTPException):
+                if self.was_answered:
+                    raise
+
+    def _ask_host(self, url: str, paths: Sequence[str], bodies: list[bytes | None]) -> None:
         from http.client import HTTPConnection, HTTPSConnection
         from urllib.parse import urlsplit
 
-        from magnetar.client.connection.address import rest_url
-
-        parts = urlsplit(rest_url(self._url))
+        parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._seconds)
         headers = {"authorization": f"Bearer {self._token.reveal()}"} if self._token else {}

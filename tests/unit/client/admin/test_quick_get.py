@@ -65,6 +65,12 @@ def test_each_question_has_its_answer_and_a_refusal_is_none(server: Server) -> N
     assert glance.was_answered
 
 
+def test_host_that_is_not_reached_is_passed_over(server: Server) -> None:
+    scheme, _, rest = server.url.partition("://")
+    glance = QuickGet(f"{scheme}://127.0.0.1:1,{rest}", token="", seconds=PATIENCE_S)
+    assert glance.get(["/one"]) == [b"[1]"]
+
+
 def test_what_came_in_time_counts_though_the_rest_did_not(server: Server) -> None:
     seconds = 0.01
     while True:  # however slow this machine is, one of them is long enough for the first and not for the second
