@@ -76,7 +76,7 @@ def test_nothing_acknowledged_applies_nothing():
     assert (heard.until, heard.each) == ([], {})
 
 
-def test_entry_counts_as_acknowledged_when_no_part_of_it_is_left():
+def test_entry_counts_as_acknowledged_when_no_part_is_left():
     early = EarlyAcks(0)
     assert not early.is_acked(pos(0))
     early.add_until(pos(6), None)
