@@ -17,6 +17,7 @@ import msgspec
 
 from magnetar import __version__
 from magnetar.base.errors import Conflict, MagnetarError, Misuse
+from magnetar.base.hashes import has_fast_crc
 from magnetar.base.hosts import is_loopback
 from magnetar.base.limits import MAINTENANCE_S
 from magnetar.base.names import forget_names
@@ -70,6 +71,12 @@ async def run(
         raise Misuse(
             "brokerServicePort and webServicePort must be different",
             port=settings.number("brokerServicePort"),
+        )
+    if not has_fast_crc():
+        log.warning(
+            "slow_checksum_used",
+            why="google-crc32c runs without its C extension, a thousand times slower",
+            do="install a wheel of google-crc32c for this platform",
         )
     sockets = shared_out(as_many_as_allowed())
     runtime = RealRuntime(files)

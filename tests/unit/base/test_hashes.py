@@ -51,3 +51,8 @@ def test_topic_list_hash_of_the_protocols_own_example():
     names = [f"persistent://my-property/my-ns/pattern-topic-{index}" for index in (1, 2, 3)]
     assert hashes.topics_hash(reversed(names)) == "90d4a04a"
     assert hashes.topics_hash(names[:1]) == "0d0602ed"
+
+
+def test_checksum_in_python_counts_as_slow():
+    assert hashes.has_fast_crc()
+    assert not hashes.has_fast_crc("python")
