@@ -81,8 +81,8 @@ def standalone(
 
 
 def broker_ended(failure: MagnetarError | None, command: str) -> Exit:
-    """The exit code of a command that ran a broker until its end. `failure`: why the broker ended by itself. The code
-    of a lost session tells a supervisor to start the broker again."""
+    """The exit code of a command that ran a broker until its end. `failure`: why the broker ended by itself. With
+    the code of a lost session a supervisor starts the broker again."""
     from magnetar.base.errors import SessionLost
     from magnetar.broker.end_reason import end_reason
     from magnetar.cli.exit_codes import Exit, code_for, tell
