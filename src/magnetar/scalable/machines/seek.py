@@ -97,8 +97,9 @@ def validate(state: Seeking) -> None:
     assert subscription is not None, f"{state.phase.name}: the subscription is known"
     assert subscription.seek is not None, f"{state.phase.name}: the record has the seek"
     assert subscription.seek.op == state.op, "the seek in the record is this operation's"
-    assert not subscription.latched, "a seek clears all latches"
     assert not state.left & state.drained, "a drained cursor is moved"
+    if state.phase is Phase.INTEND:
+        assert not subscription.latched, "the write that begins a seek clears all latches"
     if state.phase is Phase.MOVE:
         assert state.left, "MOVE ends with the last cursor"
     if state.phase in (Phase.MOVE, Phase.FINISH):
