@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 
-from magnetar import Client
-from tests.examples.test_documents import SPARK, URL
+from magnetar import Admin, Client, Json
+from tests.examples.test_documents import ROOT, SPARK, URL
 from tests.examples.test_examples import EXAMPLES
+from tests.examples.test_pages import fences
 from tests.servers.standalone import Standalone
 
 pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
@@ -43,6 +45,53 @@ for path, *arguments in json.loads(sys.argv[1]):
 """
 
 
+# The blocks of docs/SPARK.md, with what the page leaves to its reader.
+PAGE = """
+from types import SimpleNamespace
+
+from pyspark.sql import SparkSession
+
+lags = []
+gauge = SimpleNamespace(set=lags.append)
+spark = SparkSession.builder.getOrCreate()
+{read}
+by_country = orders.selectExpr("key", "value", "'nl' AS country")
+{namespace}
+{registry}
+{listener}
+totals = orders.selectExpr("customer", "amount")
+{write}
+orders = by_country
+{write_many}
+for query in spark.streams.active:
+    query.processAllAvailable()
+    query.stop()
+for statement in {sql!r}.split(";"):
+    if statement.strip():
+        rows = spark.sql(statement).collect()
+print(*everything.columns, *[tuple(row) for row in rows])
+"""
+
+
+def page_program(folder: Path, url: str) -> str:
+    """A program with each block of the page, in an order in which all variables exist."""
+    text = (ROOT / "docs/SPARK.md").read_text(encoding="utf-8").replace(URL, url)
+    text = text.replace("/data/checkpoints", str(folder / "checkpoints"))
+    text = text.replace('format("magnetar")', f'format("magnetar").option("url", "{url}")')
+    languages = [language for language, _ in fences(text)]
+    assert languages == ["python", "sql", *["python"] * 5]
+    read, sql, namespace, registry, listener, write, write_many = [block for _, block in fences(text)]
+    return PAGE.format(
+        read=read,
+        sql=sql,
+        namespace=namespace,
+        registry=registry,
+        listener=listener,
+        write=write,
+        write_many=write_many,
+    )
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What each of them printed."""
@@ -51,6 +100,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         with Standalone(folder / "broker") as server, Client(server.url) as client:
             with client.create_producer("topic://public/default/events") as producer:
                 producer.send(b"hello", key="Ada")
+            publish_page_orders(server, client)
             ran = run(folder, server.url)
             if ran.returncode == 0:
                 shouted = client.checkpoint_consumer("topic://public/default/shouted").receive(WAIT_S)
@@ -61,10 +111,20 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return {**told, "shouted": [f"{shouted.key} {shouted.value.decode()}"]}
 
 
+def publish_page_orders(server: Standalone, client: Client) -> None:
+    with Admin(server.http) as admin:
+        admin.tenants.create("shop")
+        admin.namespaces.create("shop/orders")
+    schema = Json(TypedDict("Order", {"customer": str, "amount": int}))
+    with client.create_producer("topic://shop/orders/events", schema=schema) as producer:
+        producer.send({"customer": "Ada", "amount": 3}, key="Ada")
+
+
 def run(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
-    block = folder / "readme.py"
+    block, page = folder / "readme.py", folder / "page.py"
     block.write_text(SPARK[0][1].replace(URL, url))
-    asked = [[str(EXAMPLES / name), url, str(folder / name)] for name in NAMES] + [[str(block)]]
+    page.write_text(page_program(folder, url))
+    asked = [[str(EXAMPLES / name), url, str(folder / name)] for name in NAMES] + [[str(page)], [str(block)]]
     words = " ".join([*(f"--conf {name}={value}" for name, value in SETTINGS.items()), "pyspark-shell"])
     around = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": words}
     return subprocess.run(
@@ -94,6 +154,10 @@ def test_orders_are_joined_with_what_was_said_last_of_their_customers(said: dict
     lines = said["spark_enrich.py"]
     assert sorted(lines) == ["Ada Lovelace engine", "Ada Lovelace program", "Grace compiler", "unknown abacus"]
     assert lines.index("Ada Lovelace engine") < lines.index("Ada Lovelace program")
+
+
+def test_every_block_of_the_page_runs_as_written(said: dict[str, list[str]]) -> None:
+    assert said["page.py"] == ["topic key value ('Ada', 1)"]
 
 
 def test_the_block_of_the_readme_runs_as_it_is_written(said: dict[str, list[str]]) -> None:
