@@ -41,11 +41,11 @@ class MagnetarSource(DataSource):
         from magnetar.base.errors import MagnetarError
 
         try:
-            return self._told()
+            return self._schema_of_rows()
         except MagnetarError as error:
             raise error.with_traceback(None) from None
 
-    def _told(self) -> StructType | str:
+    def _schema_of_rows(self) -> StructType | str:
         from magnetar.spark.catalog import is_table, table_metadata
         from magnetar.spark.connect import check
         from magnetar.spark.read.spark_types import ddl, struct_type

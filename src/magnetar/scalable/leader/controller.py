@@ -1,8 +1,8 @@
 """One scalable topic that this broker leads or tries to lead.
 
-`takeover.py` says who leads; this file holds the lock, reads and writes the record, keeps two clocks (the proof that is
-due, the belief that expires) and opens a task group for each term, which dies with it. It has no opinion: every
-answer becomes an event, every effect a call. What a term does is in `term.py`.
+`scalable/machines/takeover.py` says who leads. This file holds the lock, reads and writes the record, keeps two clocks
+(the proof that is due, the belief that expires) and opens a task group for each term, which dies with it. It has no
+opinion: every answer becomes an event, every effect a call. `scalable/leader/term.py` has what a term does.
 """
 
 from __future__ import annotations

@@ -22,16 +22,16 @@ from magnetar.spark.values.table import ValueTable
 
 class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
-        self._asked = options
+        self._options = options
         self._columns = columns
         self._wanted = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        batch_query = query(self._wanted.narrowed(self._asked))
+        batch_query = query(self._wanted.narrowed(self._options))
         try:
-            return [InputPartition(one) for one in planned(self._asked, batch_query.whole)]
+            return [InputPartition(one) for one in planned(self._options, batch_query.whole)]
         finally:  # Spark reuses the process that plans
-            run(self._asked.url, lambda _: batch_query.close())
+            run(self._options.url, lambda _: batch_query.close())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         task: ReadTask | None = partition.value

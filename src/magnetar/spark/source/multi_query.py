@@ -62,7 +62,7 @@ class Several:
         clock: Callable[[], float],
         tell: Callable[[str], None] = lambda warning: None,
     ) -> None:
-        self._asked = options
+        self._options = options
         self._topics = topics
         self._open = open
         self._clock = clock
@@ -98,11 +98,11 @@ class Several:
         """The end of the batch that begins at `start`; `start` itself if no new messages exist."""
         starts = await self._starts(start)
         await _each(starts, lambda name: self._enter(name, starts[name], start))
-        limits = UNLIMITED if unlimited else self._asked.limits
+        limits = UNLIMITED if unlimited else self._options.limits
         until = self._clock() + SPARK_IDLE_S
         pause_s = min(SPARK_IDLE_ASK_S * max(1, len(starts)), SPARK_IDLE_S)
         while True:
-            waited = self._clock() - self._planned >= self._asked.trigger_delay_s
+            waited = self._clock() - self._planned >= self._options.trigger_delay_s
             due = replace(limits, messages_min=0) if self._available_now or waited else limits
             prepared = await _each(starts, lambda name, due=due: self._parts[name].prepare(starts[name], due))  # type: ignore[misc]
             ends = self.plan([one.reading for one in prepared.values()], due)
@@ -139,7 +139,7 @@ class Several:
     async def whole(self) -> list[ReadTask]:
         """The tasks of one batch from the starting to the ending offsets."""
         names = await self._names()
-        ending = self._asked.ending
+        ending = self._options.ending
         if isinstance(ending, Offset):
             names = [name for name in names if name in ending.parts]
 
@@ -183,9 +183,13 @@ class Several:
         """`joins`: the topic is newer than the query, so it is read from its earliest message."""
         part = self._parts.get(name)
         if part is None:
-            starting = Extreme.EARLIEST if joins else _of_topic(self._asked.starting, name)
+            starting = Extreme.EARLIEST if joins else _of_topic(self._options.starting, name)
             mine = replace(
-                self._asked, topics=(name,), starting=starting, ending=_of_topic(self._asked.ending, name), namespace=""
+                self._options,
+                topics=(name,),
+                starting=starting,
+                ending=_of_topic(self._options.ending, name),
+                namespace="",
             )
             part = self._parts[name] = await self._open(mine)
             if self._available_now:
@@ -207,7 +211,7 @@ class Several:
         try:
             return await (await self._part(name)).tasks(begun, end)
         except TopicNotFound:
-            if self._asked.rules.fail_on_data_loss:
+            if self._options.rules.fail_on_data_loss:
                 raise gone(name) from None
             self._drop(name)
             return []
@@ -224,7 +228,7 @@ class Several:
             raise LimitExceeded(
                 f"a query can read at most {SPARK_TOPICS_MAX} topics, but found {len(names)}: name some of them "
                 "in option topics, or narrow option namespace with topicProperties",
-                namespace=self._asked.namespace,
+                namespace=self._options.namespace,
             )
         return names
 
@@ -242,13 +246,13 @@ class Several:
         return starts
 
     def _lose(self, name: str) -> None:
-        if not self._asked.namespace:
+        if not self._options.namespace:
             raise Misuse(
                 "the checkpoint has a topic that the query no longer reads: name it in option topics, or set a "
                 "new checkpointLocation",
                 topic=name,
             )
-        if self._asked.rules.fail_on_data_loss:
+        if self._options.rules.fail_on_data_loss:
             raise gone(name)
         self._drop(name)
 
@@ -256,7 +260,7 @@ class Several:
         if name not in self._dropped:
             self._dropped.add(name)
             self._tell(
-                f"the query continues without {name}: {self._asked.namespace or 'the set of its topics'} does "
+                f"the query continues without {name}: {self._options.namespace or 'the set of its topics'} does "
                 "not contain it any more"
             )
 

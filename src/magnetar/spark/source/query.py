@@ -80,8 +80,8 @@ class Query:
         clock: Callable[[], float],
         tell: Callable[[str], None] = lambda warning: None,
     ) -> None:
-        self._asked = options
-        self._facts = facts
+        self._options = options
+        self._topic_info = facts
         self._clock = clock
         self._tell = tell
         self._initial: SourceOffset | None = None
@@ -94,8 +94,8 @@ class Query:
     async def start(self) -> SourceOffset:
         """The start of a new query. Spark calls this twice and must get the same result."""
         if self._initial is None:
-            self._initial = await self._found(self._asked.starting)
-            await self._facts.hold(self._initial)
+            self._initial = await self._found(self._options.starting)
+            await self._topic_info.hold(self._initial)
         return self._initial
 
     def freeze(self) -> None:
@@ -108,7 +108,7 @@ class Query:
         await self.enter(start)
         until = self._clock() + SPARK_IDLE_S
         while True:
-            end = await self._end(start, UNLIMITED if unlimited else self._asked.limits)
+            end = await self._end(start, UNLIMITED if unlimited else self._options.limits)
             if end is not start or self._available_now or self._clock() >= until:
                 break
             await asyncio.sleep(SPARK_IDLE_ASK_S)
@@ -121,8 +121,8 @@ class Query:
         """Begins a batch here: everything before it is finished."""
         self._survey = self._ends = None
         await self._belongs(start)
-        if self._asked.cursor_advance is CursorAdvance.EAGER and not start.initial:
-            await self._facts.hold(start)
+        if self._options.cursor_advance is CursorAdvance.EAGER and not start.initial:
+            await self._topic_info.hold(start)
 
     def offset(self, document: object) -> SourceOffset:
         """The offset from Spark."""
@@ -140,9 +140,9 @@ class Query:
         left = behind(survey.stretches)
         if self._ends is not None:
             start = survey.shape.adopted(self._ends)
-            survey = await self._facts.survey(self._ends, UNLIMITED, self._asked.rules)
+            survey = await self._topic_info.survey(self._ends, UNLIMITED, self._options.rules)
             left = behind(survey.stretches)
-        target = snapshot(start, survey.shape.layout, survey.stretches, rules=self._asked.rules).target
+        target = snapshot(start, survey.shape.layout, survey.stretches, rules=self._options.rules).target
         return Report(replace(target, gaps={}, cuts={}, origin=None, initial=False), left)
 
     def moved(self, end: SourceOffset) -> None:
@@ -152,33 +152,33 @@ class Query:
     async def tasks(self, start: SourceOffset, end: SourceOffset) -> list[ReadTask]:
         """The tasks of a planned batch; deterministic."""
         await self._belongs(end)
-        shape = await self._facts.shape(end.epoch)
-        planned = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
-        if self._asked.rules.fail_on_data_loss:
+        shape = await self._topic_info.shape(end.epoch)
+        planned = tasks(shape.started(start, end), end, shape.layout, rules=self._options.rules)
+        if self._options.rules.fail_on_data_loss:
             await self._check(planned)
-        return _planned(self._asked.url, shape, planned)
+        return _planned(self._options.url, shape, planned)
 
     async def committed(self, end: SourceOffset) -> None:
-        await self._facts.hold(end)
+        await self._topic_info.hold(end)
 
     async def close(self) -> None:
-        await self._facts.close()
+        await self._topic_info.close()
 
     async def whole(self) -> list[ReadTask]:
         """The tasks of one batch from the starting to the ending offsets."""
-        options = self._asked
+        options = self._options
         start = await self._found(options.starting)
         ending = options.ending.only() if isinstance(options.ending, Offset) else options.ending
         if isinstance(ending, SourceOffset):  # ignores the start and the gaps of its own batch
             return await self.tasks(start, replace(ending, origin=None, gaps={}, cuts={}, initial=False))
         if isinstance(options.ending, AtTime):
-            shape, places = await self._facts.find(options.ending)
+            shape, places = await self._topic_info.find(options.ending)
             target = initial(shape.layout, places)
-            survey = await self._facts.survey(start, UNLIMITED, options.rules)
+            survey = await self._topic_info.survey(start, UNLIMITED, options.rules)
             frozen = Snapshot(shape.layout, target)
             end = frozen.plan(shape.adopted(start), survey.stretches, UNLIMITED, rules=options.rules)
         else:
-            survey = await self._facts.survey(start, UNLIMITED, options.rules)
+            survey = await self._topic_info.survey(start, UNLIMITED, options.rules)
             shape = survey.shape
             end = snapshot(shape.adopted(start), shape.layout, survey.stretches, rules=options.rules).target
         return await self.tasks(start, end)
@@ -188,22 +188,22 @@ class Query:
             where = where.only()
         if isinstance(where, SourceOffset):
             await self._belongs(where)
-            shape = await self._facts.shape(where.epoch)
+            shape = await self._topic_info.shape(where.epoch)
             return replace(where, initial=True, origin=None, gaps={}, cuts={}, life=shape.life, topic=shape.topic)
-        shape, places = await self._facts.find(where)
-        if where is Extreme.EARLIEST and await self._facts.deleted():
+        shape, places = await self._topic_info.find(where)
+        if where is Extreme.EARLIEST and await self._topic_info.deleted():
             self._tell(deleted(shape.topic))
         return initial(shape.layout, places, topic=shape.topic, life=shape.life)
 
     async def _belongs(self, offset: SourceOffset) -> None:
         """Checked before waiting for its epoch: the epoch of another topic may never come."""
-        shape = await self._facts.shape()
+        shape = await self._topic_info.shape()
         offset.belongs(topic=shape.topic, life=shape.life)
 
     async def _check(self, planned: tuple[Task, ...]) -> None:
         """Checks that all messages of a planned batch still exist: it may have been planned long ago."""
         starts = {piece.segment: piece.start for one in planned for piece in one.pieces}
-        for id, left in (await self._facts.lost(starts)).items():
+        for id, left in (await self._topic_info.lost(starts)).items():
             raise DataLost(
                 "messages of a planned batch were deleted, so it cannot be read again. Increase the topic's "
                 "retention or set option subscription. To continue without them, set failOnDataLoss to false",
@@ -213,7 +213,7 @@ class Query:
             )
 
     async def _end(self, start: SourceOffset, limits: Limits) -> SourceOffset:
-        waited = self._clock() - self._planned >= self._asked.trigger_delay_s
+        waited = self._clock() - self._planned >= self._options.trigger_delay_s
         if self._available_now or waited:
             limits = replace(limits, messages_min=0)
         prepared = await self.prepare(start, limits)
@@ -222,8 +222,8 @@ class Query:
 
     async def prepare(self, batch_start: SourceOffset, limits: Limits) -> Prepared:
         """The planning input for a batch from here."""
-        rules = self._asked.rules
-        survey = await self._facts.survey(batch_start, limits, rules)
+        rules = self._options.rules
+        survey = await self._topic_info.survey(batch_start, limits, rules)
         shape = survey.shape
         start = shape.adopted(batch_start)
         self._survey = (start, survey)
@@ -231,7 +231,7 @@ class Query:
         if not self._available_now:
             return Prepared(batch_start, Reading(start, shape.layout, survey.stretches, rules))
         if self._snapshot is None:
-            everything = survey if limits == UNLIMITED else await self._facts.survey(batch_start, UNLIMITED, rules)
+            everything = survey if limits == UNLIMITED else await self._topic_info.survey(batch_start, UNLIMITED, rules)
             self._snapshot = snapshot(start, everything.shape.layout, everything.stretches, rules=rules)
         return Prepared(batch_start, self._snapshot.reading(start, survey.stretches, rules))
 

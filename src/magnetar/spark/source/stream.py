@@ -29,21 +29,21 @@ from magnetar.spark.values.table import ValueTable
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
-        self._asked = options
+        self._options = options
         self._columns = columns
-        self._made: AnyQuery | None = None
+        self._cached_query: AnyQuery | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_asked": self._asked, "_columns": self._columns, "_made": None}
+        return {"_options": self._options, "_columns": self._columns, "_cached_query": None}
 
     def initialOffset(self) -> dict[str, Any]:
         query = self._query()
-        offset: dict[str, Any] = planned(self._asked, query.start).document()
+        offset: dict[str, Any] = planned(self._options, query.start).document()
         return offset
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark supports one limit at a time; the planner applies the others."""
-        limits = self._asked.limits
+        limits = self._options.limits
         if limits.messages is not None:
             return ReadMaxRows(limits.messages)
         if limits.bytes is not None:
@@ -56,12 +56,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query = self._query()
         offset = query.offset(start)
         everything = isinstance(limit, ReadAllAvailable)
-        end = planned(self._asked, lambda: query.latest(offset, unlimited=everything))
+        end = planned(self._options, lambda: query.latest(offset, unlimited=everything))
         return start if end is offset else end.document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         query = self._query()
-        offset = run(self._asked.url, lambda _: query.report())
+        offset = run(self._options.url, lambda _: query.report())
         return None if offset is None else offset.document()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -70,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         query = self._query()
         first, last = query.offset(start), query.offset(end)
-        return [InputPartition(one) for one in run(self._asked.url, lambda _: query.tasks(first, last))]
+        return [InputPartition(one) for one in run(self._options.url, lambda _: query.tasks(first, last))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         task: ReadTask = partition.value
@@ -81,9 +81,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         query = self._query()
         last = query.offset(end)
-        run(self._asked.url, lambda _: query.committed(last))
+        run(self._options.url, lambda _: query.committed(last))
 
     def _query(self) -> AnyQuery:
-        if self._made is None:
-            self._made = query(self._asked)
-        return self._made
+        if self._cached_query is None:
+            self._cached_query = query(self._options)
+        return self._cached_query

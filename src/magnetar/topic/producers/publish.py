@@ -1,7 +1,7 @@
-"""From gathered sends to stored run to receipts: the way in.
+"""Publishes the messages of one producer: checks them, appends them to the ledger, and answers with receipts.
 
-One call takes everything one producer sent in one read. Deduplication may cut it into several runs; each run is one
-append, one callback, one write of receipts. No object per message.
+`publish` takes everything that one producer sent in one read. Deduplication may cut it into several runs. Each run is
+one append, one callback (`Publication.done`) and one write of receipts. No object is made for a single message.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class World:
         return [(one.topic, row) for piece in one.task.pieces for row in topic.read(piece)]
 
     def check(self, rows: list[list[tuple[str, Row]]], tasks: list[ReadTask]) -> None:
-        limit = self.query._asked.limits.messages
+        limit = self.query._options.limits.messages
         count = sum(map(len, rows))
         assert limit is None or count <= limit, "topics share the limit"
         where: dict[tuple[str, str | None], int] = {}
