@@ -36,15 +36,6 @@ PING = encode_command(pb.BaseCommand(type=_Type.PING, ping=pb.CommandPing()))
 PONG = encode_command(pb.BaseCommand(type=_Type.PONG, pong=pb.CommandPong()))
 
 
-def auth_challenge(server_version: str, protocol_version: int, method: str, data: bytes) -> bytes:
-    command = pb.CommandAuthChallenge(
-        server_version=server_version,
-        protocol_version=protocol_version,
-        challenge=pb.AuthData(auth_method_name=method, auth_data=data),
-    )
-    return encode_command(pb.BaseCommand(type=_Type.AUTH_CHALLENGE, authChallenge=command))
-
-
 def success(request_id: int, *, seeks: int = 0) -> bytes:
     """`seeks`: for peers that support our extensions."""
     success = pb.CommandSuccess(request_id=request_id)
@@ -175,16 +166,6 @@ def reached_end_of_topic(consumer_id: int) -> bytes:
     """Never sent to a client whose version starts with Pulsar-CPP: it would drop the connection (SC-A0)."""
     command = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return encode_command(pb.BaseCommand(type=_Type.REACHED_END_OF_TOPIC, reachedEndOfTopic=command))
-
-
-def topic_migrated(resource_id: int, *, producer: bool, url: str = "", url_tls: str = "") -> bytes:
-    kind = pb.CommandTopicMigrated.Producer if producer else pb.CommandTopicMigrated.Consumer
-    command = pb.CommandTopicMigrated(resource_id=resource_id, resource_type=kind)
-    if url:
-        command.brokerServiceUrl = url
-    if url_tls:
-        command.brokerServiceUrlTls = url_tls
-    return encode_command(pb.BaseCommand(type=_Type.TOPIC_MIGRATED, topicMigrated=command))
 
 
 def ack_response(consumer_id: int, request_id: int, *, code: int | None = None, text: str = "") -> bytes:

@@ -77,12 +77,6 @@ def chunks(
     return entries
 
 
-def with_broker_block(data: bytes, broker: pb.BrokerEntryMetadata) -> bytes:
-    """The entry with broker metadata in front, for clients that requested it."""
-    encoded = broker.SerializeToString()
-    return _CHECKSUM_BLOCK.pack(_BROKER_MAGIC, len(encoded)) + encoded + data
-
-
 def open_entry(data: bytes) -> Opened:
     """Verifies the checksum and decodes the metadata; the payload stays unchanged."""
     if not entry.verify(data):

@@ -125,26 +125,6 @@ def read(frame: bytes) -> pb.BaseCommand:
                 ),
             ),
         ),
-        (
-            commands.topic_migrated(2, producer=True, url="pulsar://x:1"),
-            pb.BaseCommand(
-                type="TOPIC_MIGRATED",
-                topicMigrated=pb.CommandTopicMigrated(
-                    resource_id=2, resource_type=pb.CommandTopicMigrated.Producer, brokerServiceUrl="pulsar://x:1"
-                ),
-            ),
-        ),
-        (
-            commands.auth_challenge("v", 21, "token", b"PulsarAuthRefresh"),
-            pb.BaseCommand(
-                type="AUTH_CHALLENGE",
-                authChallenge=pb.CommandAuthChallenge(
-                    server_version="v",
-                    protocol_version=21,
-                    challenge=pb.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh"),
-                ),
-            ),
-        ),
     ],
     ids=lambda value: "",
 )

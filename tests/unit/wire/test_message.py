@@ -12,6 +12,7 @@ from magnetar.base.errors import BadChecksum, Corrupt
 from magnetar.wire import codec, entry, message
 from magnetar.wire.message import Opened
 from magnetar.wire.proto import pb
+from tests.support.broker_entry import with_broker_block
 from tests.support.golden_vectors import sent_frames
 
 LIMIT = 1 << 23
@@ -120,10 +121,10 @@ def test_built_entries_are_taken_apart(kind):
 def test_broker_block_is_read_and_does_not_disturb_the_checksum():
     data = message.single(some_metadata(), b"x")
     broker = pb.BrokerEntryMetadata(broker_timestamp=5, index=9)
-    opened = message.open_entry(message.with_broker_block(data, broker))
+    opened = message.open_entry(with_broker_block(data, broker))
     assert (opened.broker, opened.payload) == (broker, b"x")
     assert message.open_entry(data).broker is None
-    assert entry.verify(message.with_broker_block(data, broker))
+    assert entry.verify(with_broker_block(data, broker))
 
 
 def test_damage_is_a_bad_checksum():

@@ -15,8 +15,8 @@ from magnetar.client.message import Delivery, Message
 from magnetar.client.schema import BYTES, STRING
 from magnetar.wire import codec
 from magnetar.wire.message import batch as wire_batch
-from magnetar.wire.message import with_broker_block
 from magnetar.wire.proto import pb
+from tests.support.broker_entry import with_broker_block
 from tests.support.broker_script import batch, single
 from tests.support.golden_vectors import sent_frames
 
