@@ -28,6 +28,7 @@ def test_table_of_idioms_falls_with_the_modules() -> None:
         ('"""Tells whoever asks."""', 2),
         ("x = 1  # made anew, for ever", 2),
         ('x = f"{y} is no topic"', 1),
+        ('"""Drops what was read of topics whose owner left; decides only."""', 3),
         ('"""The broker rejects a topic that does not exist."""', 0),
         ("told = 1", 0),
     ],

@@ -105,7 +105,7 @@ MEANINGS: dict[str, str] = {
     "Client.runtime": "Source of time and tasks, for simulations.",
     "Client.operation_timeout_s": "Timeout of any request, and of the first attach of a producer or consumer. A first"
     " connection that every address refuses fails after 5 s.",
-    "Client.listener": "Name of the advertised listener whose addresses brokers return.",
+    "Client.listener": "Name of the advertised listener: brokers return its addresses.",
     "Client.pending_bytes_max": "Bytes sent without a receipt yet, over all producers: at this bound `send` and `post`"
     " wait.",
     "Client.pending_messages_max": "The same bound in messages.",

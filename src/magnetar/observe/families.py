@@ -94,7 +94,7 @@ _ALL = [
         ("magnetar_client_objects_bytes", GAUGE, "Estimated memory of producers, consumers and watches."),
         ("magnetar_partial_frames_bytes", GAUGE, "Large frames that have not arrived completely."),
         ("magnetar_unread_bytes", GAUGE, "Bytes for clients that have too many unread ones."),
-        ("magnetar_topics_unloaded_with_backlog", GAUGE, "Topics out of memory whose backlog is shown."),
+        ("magnetar_topics_unloaded_with_backlog", GAUGE, "Topics out of memory with a known backlog."),
         ("magnetar_topics_unloaded_dropped_total", COUNTER, "Samples of unloaded topics dropped because of the bound."),
     ),
     *_rows(
@@ -154,7 +154,7 @@ _ALL = [
         _SUBSCRIPTION,
         ("pulsar_subscription_back_log", GAUGE, "Entries that are not acknowledged, as Pulsar counts."),
         ("pulsar_subscription_back_log_no_delayed", GAUGE, "The same without delayed ones."),
-        ("pulsar_subscription_delayed", GAUGE, "Entries whose delivery is delayed."),
+        ("pulsar_subscription_delayed", GAUGE, "Entries with a delayed delivery."),
         ("pulsar_subscription_unacked_messages", GAUGE, "Messages that consumers have and did not acknowledge."),
         ("pulsar_subscription_blocked_on_unacked_messages", GAUGE, "1 while a consumer has too many of them."),
         ("pulsar_subscription_consumers_count", GAUGE, "Connected consumers."),
@@ -215,7 +215,7 @@ _ALL = [
         ("magnetar_stages_begun_total", COUNTER, "Stages that were begun."),
         ("magnetar_stage_batches_committed_total", COUNTER, "Batches that were committed."),
         ("magnetar_stage_messages_published_total", COUNTER, "Messages that were published from stages."),
-        ("magnetar_sinks_waiting", GAUGE, "Sinks whose publishing failed and is tried again."),
+        ("magnetar_sinks_waiting", GAUGE, "Sinks that failed to publish and try again."),
     ),
     *_rows(
         "Storage",

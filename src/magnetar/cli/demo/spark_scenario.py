@@ -95,7 +95,7 @@ class Pipeline:
             feed = OrderProducers(client, SOURCE, self._orders, rate=rate)
             acts = self._act(feed, *reshapers, pause_s=seconds / PAUSES, kill=kill)
             await together(self._work(acts, feed), self._look(client), self._draw())
-            self._say("everything is processed; reading what was written")
+            self._say("everything is processed; reading the written rows")
             await self._published(admin)
             written = await everything(client, TARGET)
             places = [judge(self._orders, "topic", written), judge(self._orders, "parquet", self._lake.rows())]

@@ -73,7 +73,7 @@ def queue_parts(topic: str, layout: Layout, plan: SubscriptionPlan) -> tuple[Key
         "type": UNDECIDED if plan.undecided else plan.type,
         "consumers": len(plan.consumers),
         "lag": Lag(sum(backlogs)),
-        "not counted": f"{silent} segments whose owners do not answer" if silent else None,
+        "not counted": f"{silent} segments without an answer of their owners" if silent else None,
         "segments": f"{len(segments)} to read, {len(layout) - len(segments)} done",
     }
     rows: list[tuple[Cell, ...]] = [

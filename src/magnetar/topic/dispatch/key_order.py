@@ -176,10 +176,10 @@ class KeyOrder(Generic[K]):
         assert self._holders.keys() == self._counts.keys()
         held = [(slot, consumer) for consumer, slots in self._held.items() for slot in slots.values()]
         assert all(self._holders.get(slot) == consumer for slot, consumer in held), "a slot has one holder"
-        assert len(held) == self.held(), "what a holder has is counted"
+        assert len(held) == self.held(), "the entries of a holder are counted"
         positions = {position for slots in self._held.values() for position in slots}
         assert not positions & self._slots.keys(), "an entry that waits is with no consumer"
-        assert self._taken <= self._slots.keys(), "what was taken goes on waiting until it is sent"
+        assert self._taken <= self._slots.keys(), "a taken entry waits until it is sent"
         waiting = {position: slot for slot, queue in self._waiting.items() for position in queue}
         assert waiting == self._slots, "what waits is known by slot and by position"
         filed = {item for file in (self._fresh, *self._files.values(), *self._parked.values()) for item in file}

@@ -51,7 +51,7 @@ def test_a_sealed_segment_of_which_nothing_is_left_is_done():
 
 def test_segments_that_nobody_counts_are_said():
     facts, _ = queue_parts(TOPIC, SPLIT, a_queue(None, 1, 2, 3))
-    assert facts.values["not counted"] == "1 segments whose owners do not answer"
+    assert facts.values["not counted"] == "1 segments without an answer of their owners"
     assert facts.values["lag"] == Lag(6)
 
 
