@@ -1,7 +1,7 @@
 """Metrics of scalable topics as a whole: their segments, and the segments that subscriptions wait for.
 
 The check of all scalable topics for the expiry of holds fills them, so a value may be half a minute old. In a cluster
-the broker with the first active segment reports a topic. This module holds a bounded number of values.
+the broker that minds a topic (`broker/topics/ownership.py`) reports it. This module holds a bounded number of values.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The waits of this broker at one other broker, in one call at a time (`AwaitAny`).
 
-A changed set of waits is sent at once, and again after a short pause, so that the waits of one operation share calls.
-The other broker answers the call before it then. Until that answer a third call waits, but not long: a broker needs two
-connections for any number of waits. A call whose answer is lost is sent again, which loses no result. If that fails as
-well, all waits fail with its error, as calls of their own do. A wait whose time is over without an answer ends as its
-owner ends it: nothing has happened.
+A changed set of waits is sent immediately, and again after a short pause, so that the waits of one operation share
+calls. The other broker answers the call before it then. Until that answer a third call waits, but not long: a broker
+needs two connections for any number of waits. A call whose answer is lost is sent again, which loses no result. If that
+fails as well, all waits fail with its error, as calls of their own do. A wait whose time is over without an answer ends
+as its owner ends it: nothing has happened.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A slow sweep over the scalable topics of this broker, for reshapes and deletions without a leader and for expired
 tombstones.
 
-Each topic is swept by one broker, as far as the brokers agree on owners; brokers that do not agree compete for its
-lock, and only one wins (H-B5). A tombstone is removed only in the version that was read: a topic that was created again
-in between stays. If the store does not answer, this sweep ends and the next one still runs.
+One broker sweeps each topic while the brokers agree on its owner; brokers that do not agree compete for its lock, and
+only one wins (H-B5). A tombstone is removed only in the version that was read: a topic that was created again in
+between stays. If the store does not answer, this sweep ends and the next one still runs.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class TopicWalk:
                         if name is not None and await self.minds(name):
                             mine.append(name)
                         else:
-                            self._resting.pop(path, None)  # whoever minds it returns with nothing known
+                            self._resting.pop(path, None)  # it is read when this broker minds it again
                     yield mine
 
     async def _read(self, names: list[TopicName]) -> AsyncIterator[tuple[TopicName, Record, Stat]]:

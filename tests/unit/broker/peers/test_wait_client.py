@@ -18,7 +18,7 @@ from magnetar.cluster.peers import AwaitAssignment
 from magnetar.runtime.runtime import Owner
 from simulation.environment.inline_runtime import InlineRuntime
 from tests.support.broker_cluster import spawn
-from tests.support.virtual_clock import settle
+from tests.support.virtual_clock import pass_s, settle
 from tests.unit.topic.world import NoFiles
 
 NAME = topic_name("topic://public/default/x")
@@ -90,14 +90,14 @@ async def test_any_number_of_waits_needs_two_calls_in_flight() -> None:
     await settle()
     assert (len(pair.server), pair.calls) == (1_000, 1)
     more = [pair.ask(str(number)) for number in range(1_000, 1_500)]
-    await asyncio.sleep(1)
+    await pass_s(1)
     assert len(pair.server) == 1_500
     for number in range(1_500):
         pair.end(str(number))
     assert [await wait for wait in [*waits, *more]] == [str(number) for number in range(1_500)]
     assert pair.calls < 10
     assert pair.at_once <= 2
-    await asyncio.sleep(1)
+    await pass_s(1)
     assert (len(pair.server), pair.client.calls) == (0, 0)
     await pair.close()
 
@@ -134,7 +134,7 @@ async def test_unreachable_broker_fails_all_waits(errors: list[MagnetarError]) -
     for wait in waits:
         with pytest.raises(kind):
             await wait
-    await asyncio.sleep(1)
+    await pass_s(1)
     assert pair.calls == len(errors)
     assert len(pair.client) == 0
     wait = pair.ask("later")
@@ -158,7 +158,7 @@ async def test_cancelled_wait_ends_at_the_receiver() -> None:
     first, second = pair.ask("a"), pair.ask("b")
     await settle()
     first.cancel()
-    await asyncio.sleep(0.1)
+    await pass_s(0.1)
     assert len(pair.server) == 1
     pair.end("b")
     assert await second == "b"
@@ -168,7 +168,7 @@ async def test_cancelled_wait_ends_at_the_receiver() -> None:
 async def test_call_without_event_is_repeated() -> None:
     pair = Pair()
     wait = pair.ask("a", wait_s=100.0)
-    await asyncio.sleep(3 * PEER_WAIT_CALL_S + 1)
+    await pass_s(3 * PEER_WAIT_CALL_S + 1)
     assert (pair.calls, pair.started) == (4, ["a"])
     pair.end("a")
     assert await wait == "a"
@@ -180,12 +180,12 @@ async def test_restarted_receiver_gets_all_waits() -> None:
     waits = [pair.ask(str(number), wait_s=100.0) for number in range(5)]
     await settle()
     pair.ask("later").cancel()
-    await asyncio.sleep(1)
+    await pass_s(1)
     await pair.receiver.close()
     pair.receiver = Owner("receiver")
     pair.server = WaitServer(pair.runtime, pair.receiver)
     await pair.break_call()
-    await asyncio.sleep(1)
+    await pass_s(1)
     assert len(pair.server) == 5
     for number, wait in enumerate(waits):
         pair.end(str(number))
@@ -201,7 +201,7 @@ async def test_receiver_forgets_a_caller_that_stays_away() -> None:
     with pytest.raises(NotReady, match="stops"):
         await wait
     await pair.break_call()
-    await asyncio.sleep(PEER_WAIT_CALL_S + PEER_WAIT_AWAY_S + 1)
+    await pass_s(PEER_WAIT_CALL_S + PEER_WAIT_AWAY_S + 1)
     assert len(pair.server) == 0
     assert not pair.server._callers
     await pair.close()
