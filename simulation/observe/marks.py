@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 MarkListener = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
 
-# What topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
+# What topics on one to five brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
 # (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address; not
 # what takes a plan back (`reshape.refused` and what follows it): no owner of a world refuses a child permanently.
 WANTED = frozenset(

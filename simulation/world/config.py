@@ -30,6 +30,7 @@ OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
 HALF_RUNS = 0.5  # of the worlds with shared stores
 COUNTED = 0.3  # of the worlds on shared stores
+MORE_BROKERS = 0.3  # of the worlds with three brokers
 DAY_MINUTES = 24 * 60
 
 
@@ -104,7 +105,21 @@ def host_part(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
 def world_config(seed: int) -> WorldConfig:
     streams = RandomStreams(seed)
     world = _scalable(seed, streams) if scalable.is_scalable(streams) else _plain(seed, streams)
-    return cutting_runs(world, streams.fork("faults", "half runs")) if world.shared else world
+    if not world.shared:
+        return world
+    world = cutting_runs(world, streams.fork("faults", "half runs"))
+    return with_more_brokers(world, streams.fork("faults", "other brokers"))
+
+
+def with_more_brokers(world: WorldConfig, chance: random.Random) -> WorldConfig:
+    """Some of the worlds with three brokers have four or five. The faults of the first three stay the same."""
+    if len(world.brokers) < 3 or chance.random() >= MORE_BROKERS:
+        return world
+    more = tuple(f"b{number}" for number in range(3, chance.choice((4, 5))))
+    place = FaultTargets(more, world.clients, world.shared, SESSION_S, peers=world.scale is not None)
+    faults = (*world.faults, *fault_plan.draw_faults(place, world.chaos_s, chance))
+    in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
+    return replace(world, brokers=(*world.brokers, *more), faults=in_order)
 
 
 def cutting_runs(world: WorldConfig, chance: random.Random) -> WorldConfig:
@@ -138,6 +153,7 @@ def _scalable(seed: int, streams: RandomStreams) -> WorldConfig:
     topics = variants.add_work(streams.fork("workload", "working"), topics)
     topics = variants.add_quiet_groups(streams.fork("workload", "quiet topics"), topics)
     topics = variants.add_late_acks(streams.fork("workload", "late acknowledgements"), topics)
+    topics = variants.add_many_subscriptions(streams.fork("workload", "many subscriptions"), topics)
     config = WorldConfig(
         seed,
         brokers,

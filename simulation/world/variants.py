@@ -36,6 +36,8 @@ LATE = 0.25
 WORKS_S = 0.2
 KEYLESS = 0.4  # of those with deduplication
 LEFT = 0.4
+MANY = 0.1
+MANY_SUBSCRIPTIONS = (20, 40)
 LAPSED = 0.06  # they last long
 LAPSE_S = (90.0, 130.0)
 
@@ -136,6 +138,23 @@ def add_quiet_groups(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tu
     if chance.random() >= QUIET or not all(topic.kept and not topic.regular for topic in topics):
         return topics
     return tuple(with_quiet_groups(chance, topic) for topic in topics)
+
+
+def add_many_subscriptions(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a topic has tens of stream subscriptions, whose waits brokers send to each other."""
+    if chance.random() >= MANY or topics[0].regular or not topics[0].kept:
+        return topics
+    return (with_many_subscriptions(chance, topics[0]), *topics[1:])
+
+
+def with_many_subscriptions(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    many = tuple(
+        SubscriptionPlan(
+            f"many{number}", STREAM, stint_s=chance.choice((3.0, 100.0)), holds_s=chance.choice((0.0, 0.5))
+        )
+        for number in range(chance.randint(*MANY_SUBSCRIPTIONS))
+    )
+    return replace(topic, subscriptions=(*topic.subscriptions, *many))
 
 
 def with_quiet_groups(chance: random.Random, topic: TopicPlan) -> TopicPlan:
