@@ -8,6 +8,8 @@ batch.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import Corrupt
@@ -17,6 +19,8 @@ from magnetar.wire.entry import metadata_bounds
 from magnetar.wire.proto import pb
 from magnetar.wire.send_reader import SendRun
 
+_CHECKED = Struct(">HII")  # before the metadata of an entry with a checksum
+_CHECKSUM_MAGIC = 0x0E01
 _parse_metadata = pb.MessageMetadata.FromString
 
 
@@ -34,13 +38,21 @@ def first_false(sends: SendRun) -> tuple[int, str] | None:
 def refusal(buffer: bytes, start: int, end: int, count: int) -> str:
     """The reason why an entry cannot be a batch of `count` messages; empty if it can."""
     try:
-        first, last = metadata_bounds(buffer, start, end)
+        first = last = start + _CHECKED.size
+        magic = 0
+        if first <= end:
+            magic, _, size = _CHECKED.unpack_from(buffer, start)
+            last += size
+        if magic != _CHECKSUM_MAGIC or last > end:  # not the usual form, which spares a call
+            first, last = metadata_bounds(buffer, start, end)
         metadata = _parse_metadata(buffer[first:last])
     except (Corrupt, DecodeError):
         return "the metadata of this batch cannot be parsed: send it again with valid metadata"
     claimed = metadata.num_messages_in_batch  # 1 where the field is missing
     if claimed != count:
         return f"the SEND has {count} messages and its metadata {claimed}: both must be the same number"
+    if not metadata.compression and count <= BATCH_MESSAGES_MAX and count * BATCH_MESSAGE_BYTES_MIN <= end - last:
+        return ""
     return no_room(metadata, end - last)
 
 

@@ -17,6 +17,8 @@ from magnetar.wire.frames import SEND, SEND_OPENING, Frame, SendParts, command_t
 
 _COMMAND_HEAD = Struct(">I")
 _ENTRY_HEAD = Struct(">HII")
+# Opening and length, tag and first byte of the producer id, tag and first three bytes of the sequence id.
+_LONE_HEAD = Struct(">I6B")
 _CHECKSUM_MAGIC = 0x0E01
 _PLAIN_HEAD = 0x08063200 - 4  # type SEND, then submessage 6 whose length is the command's size less these four bytes
 _RUN_BYTES_MAX = 64 * 1024  # a run of this size is passed on: joining large entries only copies them once more
@@ -78,14 +80,28 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
     """The longest run of plain SENDs of one producer from frame `index` on, which must be a SEND. Empty if that one is
     not plain.
     """
+    sends = gather_next(buffer, frames, index)
+    if sends is not None:
+        return sends
+    if index + 1 == len(frames):
+        return _odd(buffer, frames[index], index)
+    return _several(buffer, frames, index)
+
+
+def gather_next(buffer: bytes, frames: list[Frame], index: int) -> SendRun | None:
+    """As `gather_sends`, from a frame of any type. None: it is not an intact SEND of the usual form."""
     frame = frames[index]
     start = frame[0]
-    if index + 1 == len(frames):
-        return _lone(buffer, frame, index)
-    following = frames[index + 1][0]
-    if buffer[start + 4 : start + 7] != buffer[following + 4 : following + 7]:  # another producer id
-        return _lone(buffer, frame, index)
-    middle = frame[1]
+    if index + 1 < len(frames):
+        following = frames[index + 1][0]
+        if buffer[start + 4 : start + 7] == buffer[following + 4 : following + 7]:  # the same producer id
+            usual = buffer.startswith(SEND_OPENING, start) and buffer[start + 3] == frame[1] - start - 4
+            return _several(buffer, frames, index) if usual else None
+    return _lone(buffer, frame, index)
+
+
+def _several(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
+    start, middle, _ = frames[index]
     first = read_send(buffer, start, middle)
     producer_id = first[0]
     result = SendRun(producer_id, index, [], [], [], 0, [0], b"")
@@ -175,56 +191,55 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
     return result
 
 
-def _lone(buffer: bytes, frame: Frame, index: int) -> SendRun:
-    """A run of one frame: clients with many producers send one entry for each."""
+def _lone(buffer: bytes, frame: Frame, index: int) -> SendRun | None:
+    """A run of one frame: clients with many producers send one entry for each. None: it has an unusual form, or its
+    entry is damaged.
+    """
     start, middle, end = frame
     size = middle - start
-    if not (
-        8 <= size < _PLAIN_BYTES_MAX
-        and middle + 10 <= end  # also keeps the reads below inside the buffer
-        and buffer.startswith(SEND_OPENING, start)
-        and buffer[start + 3] == size - 4
-        and buffer[start + 4] == 0x08
-    ):
-        return _odd(buffer, frame, index)
-    producer_id = buffer[start + 5]
-    cursor = start + 6
+    if size >= _PLAIN_BYTES_MAX or middle + 10 > end:  # the reads below stay inside the buffer
+        return None
+    head, tag, producer_id, sequence_tag, sequence, second, third = _LONE_HEAD.unpack_from(buffer, start)
+    if head != _PLAIN_HEAD + size or tag != 0x08:
+        return None
+    cursor = start + 8
     if producer_id >= 128:
         producer_id, cursor = read_varint(buffer, start + 5, middle)
-    if buffer[cursor] != 0x10:
-        return _odd(buffer, frame, index)
-    sequence = buffer[cursor + 1]
-    cursor += 2
+        if not 0 <= cursor < middle:
+            return None
+        sequence_tag, sequence, second, third = buffer[cursor : cursor + 4]
+        cursor += 2
+    if sequence_tag != 0x10:
+        return None
     if sequence >= 128:
-        byte = buffer[cursor]
         cursor += 1
-        sequence += (byte << 7) - 128
-        if byte >= 128:
-            byte = buffer[cursor]
+        sequence += (second << 7) - 128
+        if second >= 128:
             cursor += 1
-            sequence += (byte << 14) - (128 << 7)
-            if byte >= 128:
+            sequence += (third << 14) - (128 << 7)
+            if third >= 128:
                 sequence, cursor = read_varint(buffer, cursor - 3, middle)
     count = 1
     highest = sequence
-    if cursor < middle and buffer[cursor] == 0x18:
-        count = buffer[cursor + 1]
-        cursor += 2
-        if count >= 128:
-            count, cursor = read_varint(buffer, cursor - 1, middle)
-    if cursor < middle and buffer[cursor] == 0x30:
-        highest = buffer[cursor + 1]
-        cursor += 2
-        if highest >= 128:
-            byte = buffer[cursor]
-            cursor += 1
-            highest += (byte << 7) - 128
-            if byte >= 128:
+    if 0 < cursor < middle:
+        if buffer[cursor] == 0x18:
+            count = buffer[cursor + 1]
+            cursor += 2
+            if count >= 128:
+                count, cursor = read_varint(buffer, cursor - 1, middle)
+        if 0 < cursor < middle and buffer[cursor] == 0x30:
+            highest = buffer[cursor + 1]
+            cursor += 2
+            if highest >= 128:
                 byte = buffer[cursor]
                 cursor += 1
-                highest += (byte << 14) - (128 << 7)
+                highest += (byte << 7) - 128
                 if byte >= 128:
-                    highest, cursor = read_varint(buffer, cursor - 3, middle)
+                    byte = buffer[cursor]
+                    cursor += 1
+                    highest += (byte << 14) - (128 << 7)
+                    if byte >= 128:
+                        highest, cursor = read_varint(buffer, cursor - 3, middle)
     magic, checksum, metadata_size = _ENTRY_HEAD.unpack_from(buffer, middle)
     if (
         cursor != middle
@@ -233,7 +248,7 @@ def _lone(buffer: bytes, frame: Frame, index: int) -> SendRun:
         or _crc32c(buffer[middle + 6 : end]) != checksum
         or not 0 < count < _COUNT_LIMIT
     ):
-        return _odd(buffer, frame, index)
+        return None
     sequence_ids = [sequence]
     highest_ids = [highest] if highest > sequence else sequence_ids
     return SendRun(

@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.errors import BadFrame
 from magnetar.wire.frames import read_send, split
 from magnetar.wire.proto import pb
-from magnetar.wire.send_reader import gather_sends
+from magnetar.wire.send_reader import gather_next, gather_sends
 from tests.support.golden_vectors import sent_frames
 
 
@@ -91,6 +91,46 @@ PING = framed(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.CommandPing()).Se
 def test_run_ends_before_whatever_is_not_a_plain_send_of_the_same_producer(other):
     run = gathered(a_send(1, 3), a_send(1, 4), other, a_send(1, 6))
     assert (run.sequence_ids, run.stop, run.bad) == ([3, 4], 2, -1)
+
+
+@pytest.mark.parametrize("sequence", WIDTHS)
+@pytest.mark.parametrize("producer", WIDTHS)
+def test_next_run_of_another_producer_is_read_like_the_first(producer, sequence):
+    buffer = a_send(3, 4) + a_send(producer, sequence, num_messages=300, highest_sequence_id=sequence)
+    frames, _ = split(buffer, 0, 1 << 23)
+    run = gather_next(buffer, frames, 1)
+    if run is None:  # a number that takes another reader
+        run = gather_sends(buffer, frames, 1)
+    assert (run.producer_id, run.sequence_ids, run.highest_ids, run.counts) == (producer, [sequence], [sequence], [300])
+    assert (run.stop, run.body) == (2, an_entry())
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_next_run_of_usual_numbers_takes_no_other_reader(width):
+    number = (1 << 7 * width) - 1
+    buffer = a_send(3, 4) + a_send(number, number, num_messages=5, highest_sequence_id=number) + PING
+    frames, _ = split(buffer, 0, 1 << 23)
+    run = gather_next(buffer, frames, 1)
+    assert run is not None
+    assert (run.producer_id, run.sequence_ids, run.counts, run.stop) == (number, [number], [5], 2)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PING,
+        a_send(2, 5, marker=True),
+        a_send(2, 5, an_entry(damage=1)),
+        framed(b"\x08\x06\x32\x02\x08\x01"),
+        framed(b"", b""),
+        framed(b"\x08\x06", b""),
+    ],
+)
+@pytest.mark.parametrize("last", [True, False])
+def test_next_frame_of_an_unusual_form_starts_no_run(other, last):
+    buffer = a_send(1, 3) + other + (b"" if last else a_send(3, 1))
+    frames, _ = split(buffer, 0, 1 << 23)
+    assert gather_next(buffer, frames, 1) is None
 
 
 def test_send_that_is_not_plain_starts_no_run():

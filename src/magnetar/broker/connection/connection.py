@@ -35,7 +35,6 @@ from magnetar.base.limits import (
     LARGE_COMMAND_BYTES_MIN,
     LISTING_COMMAND_BYTES_MAX,
     QUICK_COMMAND_COST,
-    SEND_COST,
     WATCH_OBJECT_BYTES,
 )
 from magnetar.broker.connection.creation_rate import CreationRate
@@ -76,7 +75,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, node: Node, generation: int) -> None:
         self.node = node
         self.generation = generation
-        self._turns = node.runtime.turns
+        self.turns = node.runtime.turns
         self.peer = "?"
         self.address = "?"
         self.opened_ms = 0
@@ -142,7 +141,7 @@ class Connection(asyncio.Protocol):
         if self._rest is not None:
             self._late.append(data)
             return
-        if self._turns.left <= 0 and self.connected:
+        if self.turns.left <= 0 and self.connected:
             self._put_off(data)
             return
         try:
@@ -379,7 +378,7 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, data: bytes, complete: list[frames.Frame], consumed: int, index: int) -> None:
         count = len(complete)
-        turns = self._turns
+        turns = self.turns
         left = CONNECTION_TURN_COMMANDS_MAX
         while index < count and not self.closed:
             start, end, _ = complete[index]
@@ -388,8 +387,7 @@ class Connection(asyncio.Protocol):
             else:
                 kind = frames.command_type(data, start, end)
             if kind == frames.SEND and self.connected:
-                first, index = index, take_sends(self, data, complete, index)
-                turns.left -= (index - first) * SEND_COST
+                index = take_sends(self, data, complete, index)
                 if turns.left <= 0 and index < count:
                     self._wait_for_turn((data, complete, consumed, index))
                     return
@@ -453,7 +451,7 @@ class Connection(asyncio.Protocol):
         """Runs one step of a command that takes several turns; returns whether it was the last."""
         self._work = None
         for _ in work:
-            self._turns.left -= COMMAND_PIECE_COST
+            self.turns.left -= COMMAND_PIECE_COST
             self._work = work
             return False
         return True
@@ -462,7 +460,7 @@ class Connection(asyncio.Protocol):
         self._rest = rest
         if self._transport is not None:
             self._transport.pause_reading()
-        self._turns.later(self._next_turn)
+        self.turns.later(self._next_turn)
 
     def _put_off(self, data: bytes) -> None:
         """Other connections have used this turn of the loop: the read waits for the next one."""
@@ -470,7 +468,7 @@ class Connection(asyncio.Protocol):
         self._late.append(data)
         if self._transport is not None:
             self._transport.pause_reading()
-        self._turns.soon(self._next_turn)
+        self.turns.soon(self._next_turn)
 
     def _next_turn(self) -> None:
         rest, self._rest = self._rest, None
@@ -479,7 +477,7 @@ class Connection(asyncio.Protocol):
         try:
             if self._work is not None and not self._worked(self._work):
                 self._rest = rest
-                self._turns.later(self._next_turn)
+                self.turns.later(self._next_turn)
                 return
             self._handle(*rest)
             while self._late and self._rest is None and not self.closed:
@@ -490,7 +488,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _command(self, data: bytes, start: int, end: int) -> None:
-        self._turns.left -= COMMAND_COST
+        self.turns.left -= COMMAND_COST
         command = frames.decode_command(data, start, end)
         if command is None:
             self.node.unknown_command(self)

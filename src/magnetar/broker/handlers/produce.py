@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadFrame, LimitExceeded
-from magnetar.base.limits import CONNECTION_PRODUCERS_MAX
+from magnetar.base.limits import CONNECTION_PRODUCERS_MAX, SEND_COST
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.handlers.requests import error_reply, start, success
 from magnetar.broker.handlers.scalable import check_plain
@@ -18,7 +18,7 @@ from magnetar.wire import commands
 from magnetar.wire.claims import first_false
 from magnetar.wire.frames import Frame, read_send
 from magnetar.wire.proto import pb
-from magnetar.wire.send_reader import gather_sends
+from magnetar.wire.send_reader import SendRun, gather_next, gather_sends
 
 if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
@@ -137,15 +137,45 @@ def _queued(request_id: int, producer: Producer) -> bytes:
 
 
 def take_sends(connection: Connection, data: bytes, complete: list[Frame], index: int) -> int:
-    """Processes consecutive sends of one producer from frame `index` on; returns the first other frame."""
-    sends = gather_sends(data, complete, index)
-    producer = connection.producers.get(sends.producer_id)
-    if producer is None:
-        # Upstream drops the connection for a producer it never knew, and ignores sends behind a close.
-        making = sends.producer_id in connection.making_producers
-        if not making and sends.producer_id not in connection.closed_producers:
-            raise BadFrame(f"SEND for producer {sends.producer_id}, which was never created on this connection")
-        return max(sends.stop, index + 1)
+    """Processes the SENDs from frame `index` on, which must be one: a run for each producer, as many runs as fit this
+    turn. Returns the first frame that is left.
+    """
+    producers, turns, count = connection.producers, connection.turns, len(complete)
+    sends: SendRun | None = gather_sends(data, complete, index)
+    while sends is not None:
+        first = index
+        producer = producers.get(sends.producer_id)
+        if producer is None:
+            index = _ignore_sends(connection, sends, index)
+        elif sends.bad >= 0 or sends.stop == index:
+            index = _refuse_last(connection, producer, data, complete, index, sends)
+        else:
+            false = first_false(sends) if sends.messages != len(sends.counts) else None
+            if false is not None:
+                index = _refuse_claim(connection, producer, data, complete, index, *false)
+            else:
+                connection.held(len(sends.body))
+                producer.topic.publish(producer, sends)
+                index = sends.stop
+        turns.left -= (index - first) * SEND_COST
+        if index == count or turns.left <= 0 or connection.closed:
+            break
+        sends = gather_next(data, complete, index)
+    return index
+
+
+def _ignore_sends(connection: Connection, sends: SendRun, index: int) -> int:
+    """Upstream drops the connection for a producer it never knew, and ignores sends behind a close."""
+    making = sends.producer_id in connection.making_producers
+    if not making and sends.producer_id not in connection.closed_producers:
+        raise BadFrame(f"SEND for producer {sends.producer_id}, which was never created on this connection")
+    return max(sends.stop, index + 1)
+
+
+def _refuse_last(
+    connection: Connection, producer: Producer, data: bytes, complete: list[Frame], index: int, sends: SendRun
+) -> int:
+    """Processes a run that ends with a frame that is refused, or that is only this frame."""
     if sends.messages != len(sends.counts):
         false = first_false(sends)
         if false is not None:
@@ -160,11 +190,9 @@ def take_sends(connection: Connection, data: bytes, complete: list[Frame], index
             )
         )
         return sends.stop + 1
-    if sends.stop == index:
-        parts = read_send(data, complete[index][0], complete[index][1])
-        producer.answer(commands.send_error(producer.id, parts[1], pb.NotAllowedError, _NOT_PLAIN))
-        return index + 1
-    return sends.stop
+    parts = read_send(data, complete[index][0], complete[index][1])
+    producer.answer(commands.send_error(producer.id, parts[1], pb.NotAllowedError, _NOT_PLAIN))
+    return index + 1
 
 
 def _refuse_claim(
