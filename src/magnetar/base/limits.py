@@ -111,6 +111,7 @@ JOURNAL_AHEAD_BYTES_MAX = 16 * 1024 * 1024  # the same under load, so that alloc
 JOURNAL_AHEAD_ROOM = 8  # free space, in times such blocks, where they are made
 JOURNAL_ZEROS_BATCH_BYTES_MAX = 128 * 1024  # batches below it find zeros already on the disk; larger ones only blocks
 INDEX_PLAIN_ITEMS_MAX = 2048  # newest records of an open ledger whose index is not packed: 36 bytes each
+JOURNAL_JOIN_BYTES_MAX = 64 * 1024  # a batch up to this size is written as one buffer: the copy takes microseconds
 JOURNAL_SPARES_MAX = 2  # emptied segments kept for reuse: the next two rolls allocate nothing; more returns to the disk
 JOURNAL_SPARE_ROOM = 4  # free space, in times the spares, where they are kept: near a full disk they are its room
 JOURNAL_FILES_OPEN_MAX = 64  # descriptors of segments: a backlog of terabytes must not run out of them

@@ -53,9 +53,7 @@ class LedgerSpan:
 class Chain:
     """Ledgers in order. `links` is read by everybody and replaced only by `install`; only `grow` changes a link."""
 
-    __slots__ = ("_before", "_bytes_before", "_ids", "_messages_before", "floor", "last", "links")
-
-    last: Position
+    __slots__ = ("_before", "_bytes_before", "_ids", "_last", "_messages_before", "floor", "links")
 
     def __init__(self, links: Sequence[LedgerSpan] = (), floor: Position | None = None) -> None:
         self.install(links, floor)
@@ -72,7 +70,7 @@ class Chain:
             total += link.entries
         self._bytes_before = sum(link.bytes for link in self.links[:-1])
         self._messages_before = sum(link.messages for link in self.links[:-1])
-        self.last = self._find_last()
+        self._last: Position | None = self._find_last()
 
     def grow(self, entries: int, bytes: int, messages: int) -> None:
         """Adds these numbers of confirmed entries, bytes and messages to the last ledger."""
@@ -80,7 +78,15 @@ class Chain:
         link.entries += entries
         link.bytes += bytes
         link.messages += messages
-        self.last = Position(link.ledger, link.entries - 1)
+        self._last = None
+
+    @property
+    def last(self) -> Position:
+        """The last entry; `floor` if none is retained. Made when it is read: a chain grows with every run."""
+        if self._last is None:
+            link = self.links[-1]
+            self._last = Position(link.ledger, link.entries - 1)
+        return self._last
 
     @property
     def entries(self) -> int:

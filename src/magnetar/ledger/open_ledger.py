@@ -38,8 +38,9 @@ class Holder(Protocol):
 
 class OpenLedger:
     __slots__ = (
+        "_bytes_max",
+        "_entries_max",
         "_holder",
-        "_limits",
         "_now",
         "_old_at",
         "born",
@@ -54,11 +55,11 @@ class OpenLedger:
 
     def __init__(self, holder: Holder, writer: Writer, limits: Limits, now: Callable[[], float]) -> None:
         self._holder = holder
-        self._limits = limits
+        self._entries_max, self._bytes_max, age_s = limits
         self._now = now
         self.writer = writer
         self.born = now()
-        self._old_at = self.born + limits.age_s
+        self._old_at = self.born + age_s
         self.entries = 0
         self.bytes = 0
         self.in_flight: deque[tuple[Run, Appended]] = deque()
@@ -71,8 +72,7 @@ class OpenLedger:
         self.bytes += run.size
         self.in_flight.append((run, done))
         self.writer.append(run, self._answered)
-        entries, size, _ = self._limits
-        if self.entries >= entries or self.bytes >= size or self._now() >= self._old_at:
+        if self.entries >= self._entries_max or self.bytes >= self._bytes_max or self._now() >= self._old_at:
             self.full = self._holder.due(self)
 
     def _answered(self, first: int, error: MagnetarError | None) -> None:

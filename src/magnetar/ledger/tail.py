@@ -29,11 +29,16 @@ class TailCache:
 
     def put(self, tail: Tail, run: Run) -> None:
         self.bytes += len(run.body) + _ENTRY_BYTES * len(run.counts) + _RUN_BYTES
-        if not tail.wanted and len(tail._runs) - tail._head >= TAIL_UNREAD_RUNS_MAX:
-            self.bytes -= tail.replace(run)  # and takes the place of the run that goes in the order of all
-            return
-        tail._runs.append(run)
+        runs = tail._runs
+        runs.append(run)
         tail._firsts.append((run.ledger, run.first))
+        if not tail.wanted and len(runs) - tail._head > TAIL_UNREAD_RUNS_MAX:
+            # Takes the place of the oldest run, also in the order of all.
+            oldest = runs.pop(tail._head)
+            del tail._firsts[tail._head]
+            assert oldest is not None
+            self.bytes -= len(oldest.body) + _ENTRY_BYTES * len(oldest.counts) + _RUN_BYTES
+            return
         self._order.append(tail)
         while self.bytes > self.bytes_max and self._order:
             self.bytes -= self._order.popleft().pop()
@@ -61,16 +66,6 @@ class Tail:
 
     def __len__(self) -> int:
         return len(self._runs) - self._head
-
-    def replace(self, run: Run) -> int:
-        """Keep this instead of the oldest run; returns the bytes that this frees."""
-        runs, head = self._runs, self._head
-        oldest = runs[head]
-        assert oldest is not None
-        del runs[head], self._firsts[head]
-        runs.append(run)
-        self._firsts.append((run.ledger, run.first))
-        return len(oldest.body) + _ENTRY_BYTES * len(oldest.counts) + _RUN_BYTES
 
     def pop(self) -> int:
         """Forget the oldest run; returns the bytes that this frees, 0 when there is none."""

@@ -156,19 +156,23 @@ class Journal:
             queue.clear()
             return refused
         batch: Batch | None = None
+        stamp = start = end_max = 0  # of the batch
         while queue:
             item = queue[0]
             state = item.state
             if state.deleted or (state.refusal is not None and item.moved < 0):
                 refused.append(queue.popleft())
                 continue
+            size = item.size
             if batch is None:
-                batch = self._open(item.size)
-            elif not self._fits(batch, item.size):
+                batch = self._open(size)
+                stamp, start = batch.segment.stamp, batch.start
+                end_max = min(start + JOURNAL_BATCH_BYTES_MAX, self._segment_bytes - HEADER_BYTES)
+            elif batch.at + size > end_max:
                 break
             queue.popleft()
             try:
-                coded = encode(batch.segment.stamp, state.ledger, item.first, state.epoch, batch.start, item.run)
+                coded = encode(stamp, state.ledger, item.first, state.epoch, start, item.run)
             except (OverflowError, TypeError, ValueError, struct.error) as error:  # the caller's run, not our disk
                 state.refuse(Misuse(f"invalid run of entries: {error}", ledger=state.ledger))
                 refused.append(item)
@@ -176,7 +180,7 @@ class Journal:
             item.offset = batch.at
             batch.items.append(item)
             batch.buffers += coded
-            batch.at += item.size
+            batch.at += size
         if batch is not None:
             self._busy = True
             batch.segment.end = batch.at
@@ -195,10 +199,6 @@ class Journal:
         self.segments[segment.sequence] = segment
         self._current = segment
         return Batch(segment, current, new=True)
-
-    def _fits(self, batch: Batch, size: int) -> bool:
-        after = batch.at + size
-        return after - batch.start <= JOURNAL_BATCH_BYTES_MAX and after + HEADER_BYTES <= self._segment_bytes
 
     def _written(self, batch: Batch, future: asyncio.Future[float]) -> None:
         self._busy = False
@@ -228,11 +228,10 @@ class Journal:
         turns = self._runtime.turns
         while self._durable:
             batch = self._durable[0]
-            while batch.answered < len(batch.items):
-                self._answer_next(batch)
-                if turns.left <= 0 and batch.answered < len(batch.items):
-                    turns.soon(self._answer_some)
-                    return
+            self._answer(batch, all=False)
+            if batch.answered < len(batch.items):
+                turns.soon(self._answer_some)
+                return
             self._answered(batch)
             if turns.left <= 0 and self._durable:
                 turns.soon(self._answer_some)
@@ -243,30 +242,40 @@ class Journal:
         """What comes next must not overtake them."""
         while self._durable:
             batch = self._durable[0]
-            while batch.answered < len(batch.items):
-                self._answer_next(batch)
+            self._answer(batch, all=True)
             self._answered(batch)
 
-    def _answer_next(self, batch: Batch) -> None:
-        item = batch.items[batch.answered]
-        batch.answered += 1
-        segment = batch.segment
-        records = segment.records
+    def _answer(self, batch: Batch, *, all: bool) -> None:
+        """All items, or as many as fit this turn. One loop for the items of many ledgers: a call for each step would
+        cost more than the step. A callback may stop the journal, which answers the rest of the items.
+        """
+        turns, segment, items = self._runtime.turns, batch.segment, batch.items
+        records, sequence, count = segment.records, segment.sequence, len(items)
         assert records is not None
-        run, state, first, offset = item.run, item.state, item.first, item.offset
-        entries, body = len(run.counts), run.size
-        records.add(state.ledger, first, run.messages, entries, body, offset)
-        if item.moved < 0:
-            state.index.add(entries, run.messages, body, segment.sequence, offset)
-            segment.live += item.size
-            run.ledger, run.first = state.ledger, first
-            self.entries_written += entries
-        elif not state.deleted:
-            self.segments[state.index.place(item.moved)[0]].live -= item.size
-            state.index.move(item.moved, segment.sequence, offset)
-            segment.live += item.size
-        self._runtime.turns.left -= entries * ANSWER_COST
-        self._call(item, first, None)
+        while batch.answered < count:
+            item = items[batch.answered]
+            batch.answered += 1
+            run, state, first, offset = item.run, item.state, item.first, item.offset
+            entries, messages, body = len(run.counts), run.messages, run.size
+            records.add(state.ledger, first, messages, entries, body, offset)
+            if item.moved < 0:
+                state.index.add(entries, messages, body, sequence, offset)
+                segment.live += item.size
+                run.ledger = state.ledger
+                run.first = first
+                self.entries_written += entries
+            elif not state.deleted:
+                self.segments[state.index.place(item.moved)[0]].live -= item.size
+                state.index.move(item.moved, sequence, offset)
+                segment.live += item.size
+            turns.left -= entries * ANSWER_COST
+            self._settle(item)
+            try:
+                item.done(first, None)
+            except Exception as raised:
+                _report(item, raised)
+            if turns.left <= 0 and not all:
+                return
 
     def _answered(self, batch: Batch) -> None:
         if self._durable and self._durable[0] is batch:  # else a callback has answered the rest
@@ -280,17 +289,18 @@ class Journal:
             self._call(item, -1, self.failed or item.state.refusal or NoSuchLedger("deleted", ledger=item.state.ledger))
 
     def _call(self, item: Pending, first: int, error: MagnetarError | None) -> None:
+        self._settle(item)
+        try:
+            item.done(first, error)
+        except Exception as raised:
+            _report(item, raised)
+
+    def _settle(self, item: Pending) -> None:
         self.pending_bytes -= item.size
         state = item.state
         state.pending -= 1
         if state.waiting and not state.pending:
             state.wake()
-        try:
-            item.done(first, error)
-        except Exception as raised:  # a caller's bug must not keep the others from their answers; the loop reports it
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"the callback of an append to ledger {item.state.ledger} failed", "exception": raised}
-            )
 
     def _end(self, segment: Segment) -> None:
         """A segment was ended durably: write down what it holds, so that no start has to read it again."""
@@ -336,6 +346,13 @@ class Journal:
 
 def _ignore(_: object) -> None:
     pass
+
+
+def _report(item: Pending, raised: Exception) -> None:
+    """A caller's bug must not keep the others from their answers; the loop reports it."""
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": f"the callback of an append to ledger {item.state.ledger} failed", "exception": raised}
+    )
 
 
 def _as_failure(error: BaseException) -> MagnetarError:

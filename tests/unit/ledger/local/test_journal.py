@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import pytest
 
 from magnetar.base.errors import MagnetarError, Misuse, StorageFailed, StorageFull
-from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX, TURN_COST_MAX
+from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX, JOURNAL_JOIN_BYTES_MAX, TURN_COST_MAX
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import Writer
-from simulation.environment.disk import SimulatedFiles
+from magnetar.runtime.files import Buffer
+from simulation.environment.disk import SimulatedFile, SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
 from simulation.stores.metadata import MemoryStore
 from tests.contract.ledgers import Outcomes, append, read_all
@@ -53,6 +54,18 @@ class HeldRuntime(InlineRuntime):
             future.set_exception(error)
 
 
+class BufferCountingFile(SimulatedFile):
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
+        self._files.counts[f"writes of {len(buffers)} buffers"] += 1
+        return super().pwritev(buffers, offset)
+
+
+class BufferCountingFiles(SimulatedFiles):
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        file = super().open(path, create=create)
+        return BufferCountingFile(self, path, file._inode)
+
+
 async def start(files: SimulatedFiles, segment_bytes: int = 1 << 20) -> tuple[HeldRuntime, LocalLedgers]:
     runtime = HeldRuntime(files)
     return runtime, await LocalLedgers.start("/data", runtime, MemoryStore(runtime), segment_bytes=segment_bytes)
@@ -84,6 +97,20 @@ async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next(
     assert (len(outcomes.all), engine.journal.batches, engine.journal.syncs) == (16, 2, 2)
     assert engine.journal.entries_written == 16
     assert engine.journal.pending_bytes == 0
+
+
+async def test_small_records_of_a_batch_are_written_as_one_buffer() -> None:
+    files = BufferCountingFiles()
+    _, engine = await start(files)
+    small, large = await engine.create({}), await engine.create({})
+    await append(small, run_of([b"first"]))
+    files.counts.clear()
+    await append(small, *(run_of([b"entry"]) for _ in range(16)))
+    assert files.counts == {"writes of 1 buffers": 1}
+    files.counts.clear()
+    await append(large, *(run_of([bytes(JOURNAL_JOIN_BYTES_MAX // 2)]) for _ in range(2)))
+    assert files.counts == {"writes of 4 buffers": 1}
+    assert await read_all(await engine.open(small.ledger, recover=False)) == [b"first", *[b"entry"] * 16]
 
 
 async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
