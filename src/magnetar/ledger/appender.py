@@ -62,6 +62,27 @@ class ManagedConfig:
 
 
 class LedgerAppender:
+    __slots__ = (
+        "_book",
+        "_clock",
+        "_config",
+        "_custom",
+        "_deaths",
+        "_gates",
+        "_late",
+        "_ledgers",
+        "_lock",
+        "_over",
+        "_owner",
+        "_pen",
+        "_queue",
+        "_runtime",
+        "_tail",
+        "_turning",
+        "_waiting",
+        "refusal",
+    )
+
     def __init__(
         self,
         book: LedgerRecord,

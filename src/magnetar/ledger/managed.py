@@ -38,6 +38,22 @@ __all__ = ["ManagedConfig", "ManagedLedger"]
 class ManagedLedger:
     """Made by `open`. Positions that do not exist are welcome as arguments: they are read as places between entries."""
 
+    __slots__ = (
+        "_appender",
+        "_book",
+        "_owner",
+        "_readers",
+        "_tail",
+        "append",
+        "chain",
+        "clock",
+        "config",
+        "ledgers",
+        "metadata",
+        "path",
+        "runtime",
+    )
+
     def __init__(
         self,
         book: LedgerRecord,

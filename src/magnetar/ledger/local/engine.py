@@ -52,6 +52,13 @@ Ids = list[int]
 
 
 class LocalWriter:
+    __slots__ = (
+        "_engine",
+        "_journal",
+        "_state",
+        "ledger",
+    )
+
     def __init__(self, engine: LocalLedgers, state: LedgerState) -> None:
         self.ledger = state.ledger
         self._journal = engine.journal
