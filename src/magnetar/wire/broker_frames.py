@@ -20,6 +20,9 @@ DUPLICATE = (1 << 64) - 1  # ledger and entry in the receipt of a duplicate mess
 _HEADER = Struct(">II")
 _RECEIPT_HEADER = Struct(">III")
 _RECEIPT = 0x08073A00  # type SEND_RECEIPT, then submessage 7 with its length
+# By the size of what follows: the numbers of a receipt are varints, so that it is never longer.
+_RECEIPT_OPENINGS: list[bytes] = [_RECEIPT_HEADER.pack(size + 8, size + 4, _RECEIPT | size) for size in range(128)]
+_ID_OPENINGS: list[bytes] = [bytes((0x1A, size)) for size in range(128)]
 _LOW_BITS = 14
 _LOW_MASK = (1 << _LOW_BITS) - 1
 # Numbers below 2^14 as varints, and the same fourteen bits as the first two bytes of a longer varint: the ids of a run
@@ -97,14 +100,16 @@ def receipt(producer_id: int, sequence_id: int, highest_id: int, ledger: int, en
         highest_bytes = b"\x20" + _LOW[highest_id & _LOW_MASK] + varint(highest_id >> _LOW_BITS)
     entry_size = len(entry_bytes)
     size = lead_sizes + len(sequence_bytes) + entry_size + len(highest_bytes)
-    return b"%b%b%b\x1a%c%b%b%b" % (
-        _RECEIPT_HEADER.pack(size + 8, size + 4, _RECEIPT | size),
-        lead,
-        sequence_bytes,
-        id_lead_size + entry_size,
-        id_lead,
-        entry_bytes,
-        highest_bytes,
+    return b"".join(
+        (
+            _RECEIPT_OPENINGS[size],
+            lead,
+            sequence_bytes,
+            _ID_OPENINGS[id_lead_size + entry_size],
+            id_lead,
+            entry_bytes,
+            highest_bytes,
+        )
     )
 
 

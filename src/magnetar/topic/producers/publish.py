@@ -45,37 +45,47 @@ class Publication:
         self.began = topic.runtime.monotonic()
 
     def done(self, run: Run, error: MagnetarError | None) -> None:
+        if error is not None:
+            self._failed(run, error)
+            return
         producer, topic = self.producer, self.topic
-        outlet = producer.outlet
+        outlet, size = producer.outlet, run.size
         topic.in_flight -= 1
-        size = run.size
         outlet.released(size)
-        if error is None:
-            if topic.dedup is not None:
-                remember(topic.dedup.persisted, producer.base, self.mark)
-            # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
-            if not producer.closed:
-                highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
-                outlet.write_soon(receipts(producer.id, self.sequence_ids, highest_ids, run.ledger, run.first))
-            producer.messages_in += run.messages
-            producer.bytes_in += size
-            writes = topic.writes
-            if writes is None:
-                writes = topic.writes = Writes()
-            writes.record(len(run.counts), size, topic.runtime.monotonic() - self.began)
-        else:
-            if topic.dedup is not None:
-                topic.dedup.failed(producer.base)
-            if not producer.closed:
-                refuse(producer, self.sequence_ids, error, now=True)
-        if self.after is not None and not producer.closed:
-            for frames in self.after:
-                outlet.write(frames)
+        if topic.dedup is not None:
+            remember(topic.dedup.persisted, producer.base, self.mark)
+        # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
+        if not producer.closed:
+            highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
+            outlet.write_soon(receipts(producer.id, self.sequence_ids, highest_ids, run.ledger, run.first))
+        producer.messages_in += run.messages
+        producer.bytes_in += size
+        writes = topic.writes
+        if writes is None:
+            writes = topic.writes = Writes()
+        writes.record(len(run.counts), size, topic.runtime.monotonic() - self.began)
+        if self.after is not None:
+            self._answer_after()
         producer.settled(self)
-        if error is None:
-            topic.appended(run, size)
-        else:
-            topic.append_failed(error)
+        topic.appended(run, size)
+
+    def _failed(self, run: Run, error: MagnetarError) -> None:
+        producer, topic = self.producer, self.topic
+        topic.in_flight -= 1
+        producer.outlet.released(run.size)
+        if topic.dedup is not None:
+            topic.dedup.failed(producer.base)
+        if not producer.closed:
+            refuse(producer, self.sequence_ids, error, now=True)
+        if self.after is not None:
+            self._answer_after()
+        producer.settled(self)
+        topic.append_failed(error)
+
+    def _answer_after(self) -> None:
+        if not self.producer.closed:
+            for frames in self.after or ():
+                self.producer.outlet.write(frames)
 
 
 def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
