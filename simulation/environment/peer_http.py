@@ -25,8 +25,8 @@ from magnetar.base.names import TopicName
 from magnetar.broker.node import Node
 from magnetar.broker.peers.handlers import PeerRouter
 from magnetar.broker.peers.rpc import PeerClient
-from magnetar.cluster import peers
-from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.calls import topic_calls
+from magnetar.cluster.calls.broker_calls import BrokerAnswer, BrokerRequest
 from magnetar.cluster.ownership import Broker
 
 READ_BYTES = 64 * 1024
@@ -41,7 +41,7 @@ class SimulatedPeers:
     def serve(self, node: Node) -> None:
         self._carrier = PeerRouter(node, PeerClient(node, HttpTransport))
 
-    async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
+    async def carry(self, name: TopicName, request: topic_calls.Request) -> topic_calls.Answer:
         assert self._carrier is not None
         return await self._carrier.carry(name, request)
 

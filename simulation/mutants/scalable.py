@@ -13,7 +13,7 @@ from magnetar.base.ids import Position
 from magnetar.broker.segments import cursors, drain_wait, segments
 from magnetar.broker.topics import settings as topics_settings
 from magnetar.client.consumer.scalable.checkpoint import segments as checkpoint_segments
-from magnetar.cluster.peers import SubscriptionLife
+from magnetar.cluster.calls.topic_calls import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.scalable.consumers.stored_subscription import StoredSubscription

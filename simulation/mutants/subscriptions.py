@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from magnetar.base.ids import SegmentId
 from magnetar.broker.segments import cursor_reset, segments
-from magnetar.cluster.peers import CursorPlacedReply, ResetCursor, Stale
+from magnetar.cluster.calls.topic_calls import CursorPlacedReply, ResetCursor, Stale
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
 from magnetar.scalable.leader import migration

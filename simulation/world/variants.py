@@ -141,7 +141,7 @@ def add_quiet_groups(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tu
 
 
 def add_many_subscriptions(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
-    """In some worlds a topic has tens of stream subscriptions, whose waits brokers send to each other."""
+    """In some worlds a topic has tens of stream subscriptions: brokers send the waits of all to each other."""
     if chance.random() >= MANY or topics[0].regular or not topics[0].kept:
         return topics
     return (with_many_subscriptions(chance, topics[0]), *topics[1:])

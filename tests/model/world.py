@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from magnetar.base.errors import Fenced, Refused
 from magnetar.base.ids import Position, SegmentId, Term
-from magnetar.cluster import peers
+from magnetar.cluster.calls import topic_calls
 from magnetar.layout.segment import Ending
 from magnetar.scalable.machines import admission, deletion, reshape, subscription_change, takeover
 from magnetar.scalable.machines import effects as machines_effects
@@ -436,7 +436,7 @@ class Cluster:
             return world, machines_effects.CallFenced(op, call)
         event: Any
         match request:
-            case peers.ProvisionSegment():
+            case topic_calls.ProvisionSegment():
                 # Once a parent is sealed there is no way back, and somebody must make room: the refusal ends.
                 down = any(one.sealed for one in topics.values())
                 if self.refuse is not None and id == self.refuse[0] and request.term >= self.refuse[1] and not down:
@@ -449,20 +449,20 @@ class Cluster:
                 sealed = topic.sealed if topic else False
                 topic = Topic(id, request.incarnation, sealed, request.term, cursors)
                 event = machines_effects.ChildProvisioned(op, id, request.subs_gen)
-            case peers.Seal() | peers.Fence():
+            case topic_calls.Seal() | topic_calls.Fence():
                 if topic is None:
                     return world, machines_effects.CallOvertaken(op, call)
-                seals = isinstance(request, peers.Seal)
+                seals = isinstance(request, topic_calls.Seal)
                 topic = topic._replace(sealed=topic.sealed or seals, term=request.term)
                 event = (
                     machines_effects.ParentSealed(op, id, SEAL)
                     if seals
                     else machines_effects.ParentFenced(op, id, topic.sealed)
                 )
-            case peers.Delete():
+            case topic_calls.Delete():
                 topic = None
                 event = machines_effects.SegmentDeleted(op, id)
-            case peers.PlaceCursor(subscription=key):
+            case topic_calls.PlaceCursor(subscription=key):
                 event = machines_effects.CursorPlaced(op, id)
                 found = next((one for one, _ in world.subscriptions.value if one.name == key.name), None)
                 try:
@@ -472,7 +472,7 @@ class Cluster:
                 if topic is None:
                     return world, machines_effects.CallRefused(op, call, "no such segment")
                 topic = topic._replace(cursors=topic.cursors | {(key.name, key.life)})
-            case peers.RemoveCursor(subscription=key):
+            case topic_calls.RemoveCursor(subscription=key):
                 event = machines_effects.CursorRemoved(op, id)
                 if topic is None:
                     return world, event

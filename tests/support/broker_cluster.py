@@ -17,9 +17,9 @@ from magnetar.base.names import NamespaceName, TopicName, topic_name
 from magnetar.broker.node import Node
 from magnetar.broker.peers.handlers import PeerRouter
 from magnetar.broker.peers.rpc import PeerClient
-from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.calls.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.calls.topic_calls import Answer, Request
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import Answer, Request
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.metadata import paths
 from magnetar.policy.settings import Settings

@@ -20,7 +20,7 @@ from magnetar.admin.request import Request
 from magnetar.base.errors import Corrupt, MagnetarError, Moved, NotReady, Unavailable, Unknown
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.broker.peers.destination import destination
-from magnetar.cluster.broker_calls import AdminCall, at_broker
+from magnetar.cluster.calls.broker_calls import AdminCall, at_broker
 
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
@@ -43,8 +43,8 @@ async def of_owners(
     tail: str | None = None,
     skips: type[MagnetarError] | None = None,
 ) -> dict[TopicName, T]:
-    """What `here` returns for each part of this broker, and what the REST request of one topic returns for the others,
-    as `kind`. `method` and `tail` (what follows the topic in the path): of that request, if they differ. An error of
+    """The results of `here` for the parts of this broker, and of the REST request of one topic for the others, as
+    `kind`. `method` and `tail` (the path after the topic): of that request, if they differ. An error of
     the type `skips` leaves the part out."""
 
     async def at_owner(part: TopicName) -> T:

@@ -63,11 +63,11 @@ from magnetar.broker.topics.settings import managed_config
 from magnetar.broker.topics.topics import Topics
 from magnetar.cluster.bootstrap import bootstrap
 from magnetar.cluster.bundles import NamespaceBundles
+from magnetar.cluster.calls.topic_calls import DropOrphan, Peers, PeerTransport
 from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
-from magnetar.cluster.peers import DropOrphan, Peers, PeerTransport
 from magnetar.cluster.registration import check_advertised
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topic_policies import TopicPolicies

@@ -36,7 +36,7 @@ async def read_nodes(store: MetadataStore, paths: Sequence[str]) -> AsyncIterato
 async def filtered_scan(
     store: MetadataStore, parent: str, keep: Callable[[str], Awaitable[bool]]
 ) -> AsyncIterator[tuple[str, Node]]:
-    """The direct children whose path `keep` accepts, by path, in name order."""
+    """The direct children with a path that `keep` accepts, by path, in name order."""
     async for page in name_pages(store, parent):
         chosen = [path for name in page if await keep(path := f"{parent}/{name}")]
         async for read in read_nodes(store, chosen):

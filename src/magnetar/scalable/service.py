@@ -25,8 +25,8 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
 from magnetar.base.names import Domain, TopicName, check_new_topic
+from magnetar.cluster.calls.topic_calls import LeaderAnswer, LeaderRequest, Peers
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import LeaderAnswer, LeaderRequest, Peers
 from magnetar.layout.routing import Routing
 from magnetar.metadata import paths
 from magnetar.metadata.lock import Locks
@@ -124,7 +124,7 @@ class ScalableTopics:
             self._runtime.spawn(self._owner, sweep(self._walk, self.poke, self._runtime.wall))
 
     def walk(self) -> TopicWalk:
-        """Over the topics whose periodic work is this broker's."""
+        """Over the topics that this broker minds."""
         return TopicWalk(self.records.store, self._runtime, self._brokers.minds)
 
     async def close(self) -> None:

@@ -54,7 +54,7 @@ class SinkStore:
                 log.warning("sink_decode_failed", path=paths.sink(key), error=str(error))
 
     async def some(self, keep: Callable[[str], Awaitable[bool]]) -> AsyncIterator[tuple[str, Sink]]:
-        """Those whose path `keep` accepts. No other record is read."""
+        """Sinks with a path that `keep` accepts. No other record is read."""
         async for path, node in filtered_scan(self.store, paths.SINKS, keep):
             try:
                 yield path.rpartition("/")[2], codec.decode(node.value)

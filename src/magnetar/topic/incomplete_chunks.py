@@ -82,15 +82,15 @@ class IncompleteChunks:
     async def _unfinished(
         self, end: Position, is_acked: Callable[[Position], bool]
     ) -> tuple[list[Position], Position | None] | None:
-        """What is unacknowledged before the first message that can be assembled, and that message; without one it is
-        all chunks of which no message can be made. None: it cannot be read now."""
+        """The unacknowledged positions before the first message that can be assembled, and that message. Without such
+        a message: all chunks that belong to no complete message. None: the entries cannot be read now."""
         subscription = self._subscription
         cursor, managed = subscription.cursor, subscription.topic.managed
         positions: list[Position] = []
         parts: dict[str, int] = {}  # by message, the number of chunks present from the first one on
         try:
             if not is_acked(end) and await self._chunk(end) is None:
-                return [], end  # most end so: what is acknowledged in order need not be looked at each time
+                return [], end  # the common case: nothing before the end is read
             position = subscription.start()
             while position <= end:
                 if not is_acked(position):

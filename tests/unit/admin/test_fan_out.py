@@ -15,7 +15,7 @@ from magnetar.admin.request import Request, Response, whole
 from magnetar.admin.router import handle
 from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.peers.rpc import PATH, PeerRequest
-from magnetar.cluster.broker_calls import AdminCall
+from magnetar.cluster.calls.broker_calls import AdminCall
 from magnetar.wire.proto import pb
 from tests.support.broker_cluster import SECRET, Cluster, Member, Network
 from tests.support.virtual_clock import pass_s, settle

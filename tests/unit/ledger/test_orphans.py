@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Fenced
-from magnetar.ledger.orphans import data_custom, named_ledgers, snapshot_custom, sweep
+from magnetar.ledger.orphans import data_custom, drop_orphan, named_ledgers, snapshot_custom, sweep
 from tests.unit.ledger.world import PATH, World, publish
 
 pytestmark = pytest.mark.real_clock
@@ -51,35 +51,43 @@ def test_a_record_names_its_chain_and_its_snapshots():
     assert named_ledgers(PATH, b'{"ledgers":[{"id":4},{"id":9}],"snapshot":{"ledger":7}}') == {4, 7, 9}
 
 
-async def test_where_others_share_the_stores_only_the_owner_sweeps_and_a_late_write_cannot_name_what_is_gone():
+async def test_owner_drops_orphan_and_late_write_cannot_name_it():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
     fresh = await world.ledgers.create(data_custom(PATH))  # a roll of the owner that takes very long
+    requests = []
 
-    async def ours(path):
-        return path == PATH
+    async def drop(path, ledger):
+        requests.append((path, ledger))
+        assert await drop_orphan(path, ledger, ledgers=world.ledgers, metadata=world.metadata)
 
-    async def theirs(path):
-        return False
-
-    assert await sweep(world.ledgers, world.metadata, mine=theirs) == frozenset()
-    suspects = await sweep(world.ledgers, world.metadata, mine=ours)
+    suspects = await sweep(world.ledgers, world.metadata, drop=drop)
     assert suspects == {fresh.ledger}
-    await sweep(world.ledgers, world.metadata, suspects, mine=ours)
+    assert await sweep(world.ledgers, world.metadata, suspects, drop=drop) == frozenset()
+    assert requests == [(PATH, fresh.ledger)]
     assert fresh.ledger not in world.ledgers.memory.ledgers
     with pytest.raises(Fenced):  # the record was written again: what was about to name the ledger comes too late
         await managed.set_properties({"named": "late"})
 
 
-async def test_a_suspect_that_was_named_at_the_last_moment_stays():
+async def test_orphan_named_before_deletion_stays():
     world = World()
     fresh = await world.ledgers.create(snapshot_custom("/a/cursor"))
     await world.metadata.put("/a/cursor", b'{"v":1}')
 
-    async def named_meanwhile(path):
+    async def drop(path, ledger):
         await world.metadata.put(path, b'{"v":1,"snapshot":{"ledger":1}}')
-        return True
+        assert not await drop_orphan(path, ledger, ledgers=world.ledgers, metadata=world.metadata)
 
-    assert await sweep(world.ledgers, world.metadata, frozenset({fresh.ledger}), mine=named_meanwhile) == frozenset()
+    assert await sweep(world.ledgers, world.metadata, frozenset({fresh.ledger}), drop=drop) == frozenset()
+    assert fresh.ledger in world.ledgers.memory.ledgers
+
+
+async def test_ledger_of_another_record_is_not_dropped():
+    world = World()
+    fresh = await world.ledgers.create(data_custom(PATH))
+    await world.metadata.put("/a/cursor", b'{"v":1}')
+    assert not await drop_orphan("/a/cursor", fresh.ledger, ledgers=world.ledgers, metadata=world.metadata)
+    assert not await drop_orphan(PATH, fresh.ledger + 1, ledgers=world.ledgers, metadata=world.metadata)
     assert fresh.ledger in world.ledgers.memory.ledgers

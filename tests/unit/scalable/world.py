@@ -14,8 +14,8 @@ from magnetar.base.ids import Position, SegmentId
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.node import Node
 from magnetar.broker.peers.destination import destination
+from magnetar.cluster.calls.topic_calls import Answer, Request
 from magnetar.cluster.ownership import Candidate
-from magnetar.cluster.peers import Answer, Request
 from magnetar.layout.routing import DEFAULT
 from magnetar.policy.settings import Settings
 from magnetar.scalable.record.record import Record

@@ -14,14 +14,14 @@ from magnetar.admin.route import PEER, Handler, Route
 from magnetar.base.errors import LimitExceeded
 from magnetar.base.limits import HTTP_BODY_BYTES_MAX, PEER_ANSWER_BYTES_MAX, PEER_BODY_BYTES_MAX
 from magnetar.broker.peers.rpc import PATH, PeerRequest, answered, replied
-from magnetar.cluster.broker_calls import AdminAnswer, AdminCall
+from magnetar.cluster.calls.broker_calls import AdminAnswer, AdminCall
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 
 def routes(dispatch: Handler) -> list[Route]:
-    """`dispatch` handles a REST request of a client whose identity is known."""
+    """`dispatch` handles a REST request of an identified client."""
 
     async def take(node: Node, request: Request) -> Response:
         """The status is always 200: an error of the handlers is part of the reply."""

@@ -16,7 +16,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALLS_AT_ONCE_MAX, RECORDS_DECODED_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.peers.destination import DestinationNode, destination
-from magnetar.cluster.peers import Measure, MeasuredAll
+from magnetar.cluster.calls.topic_calls import Measure, MeasuredAll
 from magnetar.layout.layout import Layout
 from magnetar.layout.plain_layout import synthetic
 from magnetar.layout.readable_range import ReadableRange
@@ -29,7 +29,7 @@ from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 if TYPE_CHECKING:
     from magnetar.broker.segments.segments import Segments
     from magnetar.broker.topics.topics import Topics
-    from magnetar.cluster.peers import Peers
+    from magnetar.cluster.calls.topic_calls import Peers
 
 
 class ReadPlanNode(DestinationNode, Protocol):

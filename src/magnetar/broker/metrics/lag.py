@@ -20,7 +20,7 @@ from magnetar.base.errors import MagnetarError, NotReady, SubscriptionNotFound, 
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import ATTENDANCE_WAIT_S, CALLS_AT_ONCE_MAX
 from magnetar.base.names import Domain, TopicName
-from magnetar.cluster.peers import InspectPlainTopic, PlainFacts
+from magnetar.cluster.calls.topic_calls import InspectPlainTopic, PlainFacts
 from magnetar.layout.lag import NO_LAG, Lag
 from magnetar.layout.readable_range import Places
 from magnetar.observe.log import get
@@ -28,7 +28,7 @@ from magnetar.scalable.record.subscription import Subscription, SubscriptionStat
 
 if TYPE_CHECKING:
     from magnetar.broker.peers.handlers import PeerHandlers
-    from magnetar.cluster.peers import Peers
+    from magnetar.cluster.calls.topic_calls import Peers
     from magnetar.cluster.topics import Catalogue
     from magnetar.scalable.record.record import Record
     from magnetar.scalable.service import ScalableTopics

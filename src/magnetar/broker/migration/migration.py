@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import AlreadyExists, Conflict, LimitExceeded, Misuse, TopicNotFound
 from magnetar.base.limits import SUBSCRIPTIONS_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.cluster.peers import InspectPlainTopic, PlainClient, PlainFacts
+from magnetar.cluster.calls.topic_calls import InspectPlainTopic, PlainClient, PlainFacts
 from magnetar.layout.layout import Layout
 from magnetar.layout.plain_layout import migrated
 from magnetar.scalable.leader.operations import Operation
@@ -24,7 +24,7 @@ from magnetar.scalable.machines.migration import MigratedSubscription, carried, 
 
 if TYPE_CHECKING:
     from magnetar.broker.segments.segments import Segments
-    from magnetar.cluster.peers import Peers
+    from magnetar.cluster.calls.topic_calls import Peers
     from magnetar.policy.settings import Settings
     from magnetar.runtime.runtime import Runtime
     from magnetar.scalable.service import ScalableTopics

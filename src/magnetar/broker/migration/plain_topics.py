@@ -29,7 +29,7 @@ from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.segments.cursors import describe, given, life, place, start
 from magnetar.broker.segments.queue_admission import check_moved, described
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls.topic_calls import (
     CursorPlacedReply,
     InspectPlainTopic,
     PlaceCursor,

@@ -13,7 +13,7 @@ from magnetar.base.errors import Misuse, NotAuthenticated, NotFound, Refused
 from magnetar.base.limits import CLUSTER_SECRET_CHARS_MIN
 from magnetar.base.names import Domain, TopicName
 from magnetar.base.secret import Secret
-from magnetar.cluster.peers import Request
+from magnetar.cluster.calls.topic_calls import Request
 from magnetar.policy.settings import Settings
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""The handlers of the calls in `cluster/peers.py` on this node's topics, and the carrier that finds the owner of a
-topic.
+"""The handlers of the calls in `cluster/calls/topic_calls.py` on this node's topics, and the carrier that finds the
+owner of a topic.
 
 One call at a time runs for each topic, so that two terms cannot interleave between the check of the term and the
 action. The term is stored in the topic's record together with the action that it authorized: a later owner refuses what
@@ -28,9 +28,8 @@ from magnetar.broker.peers.keyed_lock import KeyedLock
 from magnetar.broker.peers.rpc import PeerClient, PeerClientNode
 from magnetar.broker.peers.wait_server import WaitServer
 from magnetar.broker.peers.waits import PeerWaits
-from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
-from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls.broker_calls import BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
+from magnetar.cluster.calls.topic_calls import (
     Answer,
     ApplyAcks,
     AwaitAssignment,
@@ -50,6 +49,7 @@ from magnetar.cluster.peers import (
     Request,
     Seal,
 )
+from magnetar.cluster.ownership import Broker
 from magnetar.ledger.orphans import drop_orphan
 from magnetar.ledger.properties import number
 from magnetar.topic.seal import TERM_PROPERTY, SealResult

@@ -1,4 +1,4 @@
-"""Calls to other brokers over REST: the carrier of `cluster/peers.py` for an owner on another broker.
+"""Calls to other brokers over REST: the carrier of `cluster/calls/topic_calls.py` for an owner on another broker.
 
 A call is one request to `/admin/v2/peers` of the owner, authenticated with the secret of the cluster. The reply
 contains the answer of its handlers, errors included. A missing reply is an error that states the possible outcome:
@@ -22,10 +22,10 @@ from magnetar.base.limits import PEER_CALL_S, PEER_CONNECTIONS_MAX, PEER_WAIT_CA
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.peers.authentication import PeerAuthNode, check_term, secret_of
 from magnetar.broker.peers.wait_client import WaitClient
-from magnetar.cluster.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.calls.broker_calls import BrokerAnswer, BrokerRequest
+from magnetar.cluster.calls.topic_calls import Answer, AwaitAssignment, Awaited, NoChange, Request
+from magnetar.cluster.calls.wait_calls import WAITING, AwaitAny, Happened, Wait, WaitRequest
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peer_waits import WAITING, AwaitAny, Happened, Wait, WaitRequest
-from magnetar.cluster.peers import Answer, AwaitAssignment, Awaited, NoChange, Request
 
 if TYPE_CHECKING:
     import httpx2

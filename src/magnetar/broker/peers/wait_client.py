@@ -2,9 +2,9 @@
 
 A changed set of waits is sent immediately, and again after a short pause, so that the waits of one operation share
 calls. The other broker answers the call before it then. Until that answer a third call waits, but not long: a broker
-needs two connections for any number of waits. A call whose answer is lost is sent again, which loses no result. If that
-fails as well, all waits fail with its error, as calls of their own do. A wait whose time is over without an answer ends
-as its owner ends it: nothing has happened.
+needs two connections for any number of waits. A call without an answer is sent again, which loses no result. If that
+fails as well, all waits fail with its error, as calls of their own do. A wait that runs out of time ends as its owner
+ends it: nothing has happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from magnetar.base.limits import (
 )
 from magnetar.base.names import TopicName
 from magnetar.broker.peers.wait_sync import CallerWaits
-from magnetar.cluster.peer_waits import AwaitAny, Happened, WaitRequest
+from magnetar.cluster.calls.wait_calls import AwaitAny, Happened, WaitRequest
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 
@@ -112,7 +112,7 @@ class WaitClient:
         try:
             answer = await self._call(call)
         except MagnetarError as error:
-            if asyncio.current_task() is self._newest:  # a newer one repeats what an older one said
+            if asyncio.current_task() is self._newest:  # a newer call repeats the older one
                 self._failed(error)
             return
         self._failures = 0

@@ -20,7 +20,7 @@ from magnetar.base.limits import (
     PEER_WAITS_MAX,
 )
 from magnetar.broker.peers.wait_sync import ReceivedWaits
-from magnetar.cluster.peer_waits import AwaitAny, Happened, Wait
+from magnetar.cluster.calls.wait_calls import AwaitAny, Happened, Wait
 from magnetar.runtime.runtime import Owner, Runtime
 
 Run = Callable[[Wait], Awaitable[msgspec.Raw]]

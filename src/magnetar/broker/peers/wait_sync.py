@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from magnetar.base.names import TopicName
-from magnetar.cluster.peer_waits import AwaitAny, Happened, Wait, WaitRequest, WaitResult
+from magnetar.cluster.calls.wait_calls import AwaitAny, Happened, Wait, WaitRequest, WaitResult
 
 
 class CallerWaits:

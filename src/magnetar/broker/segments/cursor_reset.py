@@ -9,7 +9,7 @@ from __future__ import annotations
 from magnetar.base.errors import SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.broker.segments.cursors import START_PROPERTY, life
-from magnetar.cluster.peers import CursorPlacedReply, ResetCursor, Stale
+from magnetar.cluster.calls.topic_calls import CursorPlacedReply, ResetCursor, Stale
 from magnetar.ledger.properties import number
 from magnetar.scalable.record.store import RecordStore
 from magnetar.topic.subscriptions.subscription import Subscription

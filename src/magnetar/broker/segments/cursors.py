@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from magnetar.cluster.peers import SubscriptionLife
+from magnetar.cluster.calls.topic_calls import SubscriptionLife
 from magnetar.ledger.properties import RESERVED, number
 from magnetar.topic.producers.admission import Admission
 from magnetar.topic.subscriptions.subscribe import Subscribe

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from magnetar.base.errors import MagnetarError, NotReady
 from magnetar.base.limits import DRAINED_ASK_S
-from magnetar.cluster.peers import AwaitDrained, AwaitReceived, AwaitReleased
+from magnetar.cluster.calls.topic_calls import AwaitDrained, AwaitReceived, AwaitReleased
 from magnetar.observe.log import get
 from magnetar.topic.dispatch.single import SingleActive
 from magnetar.topic.subscriptions.consumer import Consumer

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from magnetar.base.errors import Fenced, MagnetarError, ProducerBusy, TopicNotFound
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, EXCLUSIVE_RETURN_S
 from magnetar.base.names import TopicName
-from magnetar.cluster.peers import AskProducers, Attached
+from magnetar.cluster.calls.topic_calls import AskProducers, Attached
 from magnetar.scalable.record.record import Record
 from magnetar.topic.producers.access import Mode
 from magnetar.topic.producers.producer import base_name
@@ -25,7 +25,7 @@ from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
     from magnetar.broker.topics.topics import Topics
-    from magnetar.cluster.peers import Peers
+    from magnetar.cluster.calls.topic_calls import Peers
     from magnetar.runtime.runtime import Runtime
     from magnetar.scalable.service import ScalableTopics
 

@@ -36,7 +36,7 @@ from magnetar.broker.segments.drain_wait import awaited, complete
 from magnetar.broker.segments.exclusive import ExclusiveNode, ExclusiveProducers
 from magnetar.broker.segments.key_routing import misrouted, slots, spreads
 from magnetar.broker.segments.queue_admission import admit_consumer
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls.topic_calls import (
     ApplyAcks,
     AskProducers,
     AwaitDrained,

@@ -1,5 +1,5 @@
-"""Storage of stages on this broker: their topics through `cluster/peers.py`, and their messages through an internal
-client (`publish`) with ordinary lookups, routing and deduplication."""
+"""Storage of stages on this broker: their topics through `cluster/calls/topic_calls.py`, and their messages through an
+internal client (`publish`) with ordinary lookups, routing and deduplication."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
-from magnetar.cluster.broker_calls import at_broker
+from magnetar.cluster.calls.broker_calls import at_broker
 
 if TYPE_CHECKING:
     from magnetar.base.names import NamespaceName
     from magnetar.broker.topics.ownership import BundleOwnership
     from magnetar.broker.topics.topics import Topics
+    from magnetar.cluster.calls.topic_calls import Peers
     from magnetar.cluster.ownership import Broker, Ownership
-    from magnetar.cluster.peers import Peers
 
 
 class ListNode(Protocol):

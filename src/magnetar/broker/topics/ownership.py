@@ -66,8 +66,8 @@ class BundleOwnership:
         self.cluster = cluster
         self._node = node
         self.counts = ClusterCounts()
-        nobody = Broker("", Urls())
-        self.ownership: Ownership = self._locked(nobody) if cluster else SoleOwnership(nobody)
+        unregistered = Broker("", Urls())
+        self.ownership: Ownership = self._locked(unregistered) if cluster else SoleOwnership(unregistered)
         self._stops: list[Callable[[], None]] = []
         self._verifying: asyncio.Task[None] | None = None
 
@@ -261,7 +261,7 @@ class BundleOwnership:
 
 
 def topic_of_record(path: str) -> TopicName | None:
-    """The topic whose record this is, or the record of one of its cursors; None: it is another record."""
+    """The topic of this record, or of this record of a cursor; None: it is another record."""
     for topic_path in (path, path.rpartition("/")[0]):
         try:
             return paths.topic_of(topic_path)

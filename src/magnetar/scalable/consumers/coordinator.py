@@ -27,7 +27,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import (
     DRAINED_ASK_S,
 )
-from magnetar.cluster.peers import SubscriptionLife
+from magnetar.cluster.calls.topic_calls import SubscriptionLife
 from magnetar.layout.layout import Layout
 from magnetar.metadata import paths
 from magnetar.observe.log import get

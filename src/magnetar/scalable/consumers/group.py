@@ -15,7 +15,7 @@ from dataclasses import replace
 from magnetar.base.errors import SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import DRAINED_ASK_S
-from magnetar.cluster.peers import SubscriptionLife
+from magnetar.cluster.calls.topic_calls import SubscriptionLife
 from magnetar.layout.layout import Layout
 from magnetar.layout.readable_range import DONE
 from magnetar.scalable.consumers.coordinator import Coordinator

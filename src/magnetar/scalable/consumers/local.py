@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from magnetar.base.errors import MagnetarError, Refused, Unavailable
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, SHARE_ASK_S
 from magnetar.base.names import TopicName
-from magnetar.cluster.peers import AwaitAssignment, Leave, Peers, Register
+from magnetar.cluster.calls.topic_calls import AwaitAssignment, Leave, Peers, Register
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.consumers.assignment import Assignment, Listener

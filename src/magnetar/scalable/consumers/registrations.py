@@ -13,7 +13,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from magnetar.base.errors import Moved, NotReady
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
-from magnetar.cluster.peers import AwaitAssignment, LeaderAnswer, LeaderRequest, Leave, Left, NoChange, Peers, Register
+from magnetar.cluster.calls.topic_calls import (
+    AwaitAssignment,
+    LeaderAnswer,
+    LeaderRequest,
+    Leave,
+    Left,
+    NoChange,
+    Peers,
+    Register,
+)
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.consumers.assignment import Assignment, Listener, removed
 from magnetar.scalable.consumers.coordinator import Coordinator

@@ -14,7 +14,7 @@ from magnetar.base.errors import ConsumerNotFound, MagnetarError, NotReady
 from magnetar.base.ids import Epoch, SegmentId, Term
 from magnetar.base.limits import SHARE_ASK_S, VISITOR_SILENT_S
 from magnetar.base.ranges import HashRange
-from magnetar.cluster.peers import AssignmentReply, Granted
+from magnetar.cluster.calls.topic_calls import AssignmentReply, Granted
 from magnetar.layout.segment import Segment
 from magnetar.scalable.consumers.assignment import Assignment
 from magnetar.scalable.consumers.coordinator import Coordinator

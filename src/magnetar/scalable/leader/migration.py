@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.base.names import TopicName, topic_name
-from magnetar.cluster.peers import PlainFacts
+from magnetar.cluster.calls.topic_calls import PlainFacts
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.machines import subscription_change
 from magnetar.scalable.machines.effects import Effect

@@ -24,8 +24,8 @@ from magnetar.base.errors import (
 )
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.base.names import TopicName
-from magnetar.cluster import peers
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls import topic_calls
+from magnetar.cluster.calls.topic_calls import (
     Delete,
     Fence,
     Peers,
@@ -83,12 +83,12 @@ class SegmentClient:
     async def ensure(self, topic: TopicName, segments: Sequence[Child], *, incarnation: int) -> None:
         """Creates the segments that the record lists as active. An owner that does not answer is asked again; a segment
         that is still missing is created by its first use."""
-        request = peers.EnsureSegment(op=f"create-{incarnation}", incarnation=incarnation)
+        request = topic_calls.EnsureSegment(op=f"create-{incarnation}", incarnation=incarnation)
         for start in range(0, len(segments), CALLS_AT_ONCE_MAX):
             batch = segments[start : start + CALLS_AT_ONCE_MAX]
             await asyncio.gather(*(self._ensure(one.topic(topic), request) for one in batch))
 
-    async def _ensure(self, segment: TopicName, request: peers.EnsureSegment) -> None:
+    async def _ensure(self, segment: TopicName, request: topic_calls.EnsureSegment) -> None:
         for wait_s in ENSURE_WAITS_S:
             try:
                 await self._peers.owner(segment).ask(request)
@@ -101,11 +101,13 @@ class SegmentClient:
     async def drained(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> bool:
         return (await self.acknowledged(segment, subscription, wait_s)).happened
 
-    async def acknowledged(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> peers.Awaited:
+    async def acknowledged(
+        self, segment: TopicName, subscription: SubscriptionLife, wait_s: float
+    ) -> topic_calls.Awaited:
         """Whether the segment is drained, or complete: it will be drained when its ancestors are."""
-        request = peers.AwaitDrained(op="drained", subscription=subscription, wait_s=wait_s)
+        request = topic_calls.AwaitDrained(op="drained", subscription=subscription, wait_s=wait_s)
         answer = await self._peers.owner(segment).ask(request)
-        assert isinstance(answer, peers.Awaited)
+        assert isinstance(answer, topic_calls.Awaited)
         return answer
 
     async def released(
@@ -117,25 +119,25 @@ class SegmentClient:
         evict: str = "",
         keeps_acks: bool = False,
     ) -> bool:
-        request = peers.AwaitReleased(
+        request = topic_calls.AwaitReleased(
             op="released", subscription=subscription, wait_s=wait_s, evict=evict, keeps_acks=keeps_acks
         )
         return _happened(await self._peers.owner(segment).ask(request))
 
     async def received(self, segment: TopicName, subscription: SubscriptionLife, consumer: str, wait_s: float) -> bool:
         """Whether this consumer, alone, has received everything of a sealed segment."""
-        request = peers.AwaitReceived(op="received", subscription=subscription, wait_s=wait_s, consumer=consumer)
+        request = topic_calls.AwaitReceived(op="received", subscription=subscription, wait_s=wait_s, consumer=consumer)
         return _happened(await self._peers.owner(segment).ask(request))
 
     async def apply_acks(self, segment: TopicName, subscription: SubscriptionLife, seeks: int) -> bool:
         """All ancestors of a segment that was read early are done."""
-        request = peers.ApplyAcks(op="applied", subscription=subscription, seeks=seeks)
+        request = topic_calls.ApplyAcks(op="applied", subscription=subscription, seeks=seeks)
         return _happened(await self._peers.owner(segment).ask(request))
 
-    async def look(self, plain: TopicName, op: str, *, guard: bool = False) -> peers.PlainFacts:
+    async def look(self, plain: TopicName, op: str, *, guard: bool = False) -> topic_calls.PlainFacts:
         """What a plain topic has; with `guard`, and keeps until its migration is over."""
-        answer = await self._peers.owner(plain).ask(peers.InspectPlainTopic(op=op, guard=guard))
-        assert isinstance(answer, peers.PlainFacts)
+        answer = await self._peers.owner(plain).ask(topic_calls.InspectPlainTopic(op=op, guard=guard))
+        assert isinstance(answer, topic_calls.PlainFacts)
         return answer
 
     async def call(self, topic: TopicName, call: AskOwner) -> Event:
@@ -151,7 +153,7 @@ class SegmentClient:
         return _event(call, answer)
 
 
-def _event(call: AskOwner, answer: peers.Answer) -> Event:
+def _event(call: AskOwner, answer: topic_calls.Answer) -> Event:
     op, id = call.op, call.segment.id
     match call.request, answer:
         case _, Stale():
@@ -160,19 +162,19 @@ def _event(call: AskOwner, answer: peers.Answer) -> Event:
             bounds = answer.first_publish_ms, answer.last_publish_ms
             ending = Ending(answer.end, answer.messages, answer.size_bytes, *bounds)
             return ParentSealed(op, id, SealSummary(ending, answer.dedup, answer.fence))
-        case Delete(), peers.Deleted():
+        case Delete(), topic_calls.Deleted():
             return SegmentDeleted(op, id)
-        case ProvisionSegment(subs_gen=subs_gen), peers.Provisioned():
+        case ProvisionSegment(subs_gen=subs_gen), topic_calls.Provisioned():
             return ChildProvisioned(op, id, subs_gen)
-        case SeedDedup(), peers.Seeded():
+        case SeedDedup(), topic_calls.Seeded():
             return ChildSeeded(op, id)
-        case Fence(), peers.TermFenced(sealed=sealed):
+        case Fence(), topic_calls.TermFenced(sealed=sealed):
             return ParentFenced(op, id, sealed)
-        case PlaceCursor(), peers.CursorPlacedReply():
+        case PlaceCursor(), topic_calls.CursorPlacedReply():
             return CursorPlaced(op, id)
-        case RemoveCursor(), peers.CursorRemovedReply():
+        case RemoveCursor(), topic_calls.CursorRemovedReply():
             return CursorRemoved(op, id)
-        case ResetCursor(), peers.CursorPlacedReply(drained=drained):
+        case ResetCursor(), topic_calls.CursorPlacedReply(drained=drained):
             return CursorReset(op, id, drained)
     raise AssertionError((call, answer))
 
@@ -187,6 +189,6 @@ def _failed(topic: TopicName, call: AskOwner, error: MagnetarError) -> Event:
     return CallLost(call.op, call)
 
 
-def _happened(answer: peers.Answer) -> bool:
-    assert isinstance(answer, peers.Awaited)
+def _happened(answer: topic_calls.Answer) -> bool:
+    assert isinstance(answer, topic_calls.Awaited)
     return answer.happened

@@ -1,8 +1,8 @@
 """A walk over the records of the scalable topics that this broker minds, in pages of names.
 
-The walk reads names, asks in memory whose they are, and reads the records of this broker's topics, several at a time. A
-caller lets a topic rest that needs nothing: for a time it is not read again, unless the store reports a change of it.
-After events may be missed, nothing rests. A broken record is logged and passed over.
+The walk reads names, asks in memory which broker minds them, and reads the records of this broker's topics, several at
+a time. A caller lets a topic rest that needs nothing: for a time it is not read again, unless the store reports a
+change of it. After events may be missed, nothing rests. A broken record is logged and passed over.
 """
 
 from __future__ import annotations

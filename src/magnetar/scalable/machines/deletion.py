@@ -13,7 +13,7 @@ from enum import Enum
 from magnetar.base import validation
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
-from magnetar.cluster.peers import Delete
+from magnetar.cluster.calls.topic_calls import Delete
 from magnetar.scalable.machines.effects import (
     AskOwner,
     CallFenced,

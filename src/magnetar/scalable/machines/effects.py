@@ -1,8 +1,8 @@
 """The words that deciders and actors share: what may be asked of the store and of segment owners, and what comes back.
 
 Effects are imperatives and carry what authorises them: operation, term, incarnation. A request to the owner of a
-segment is the one that travels between brokers (`cluster/peers.py`). Events are past participles and name the operation
-they answer; one that answers another operation is late and means nothing. `CallLost` stands for
+segment is the one that travels between brokers (`cluster/calls/topic_calls.py`). Events are past participles and name
+the operation they answer; one that answers another operation is late and means nothing. `CallLost` stands for
 every unknown outcome (H-A7): the call may have happened. An actor answers each effect with one event; it has no
 opinion.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId, Term
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls.topic_calls import (
     Delete,
     Fence,
     PlaceCursor,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from magnetar.base.errors import Busy, ConsumerBusy, Refused
 from magnetar.base.ids import SegmentId
-from magnetar.cluster.peers import PlainClient, PlainFacts
+from magnetar.cluster.calls.topic_calls import PlainClient, PlainFacts
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
 from magnetar.topic.subscriptions.subscription import KEY_SHARED, SHARED, TYPE_NAMES
 

@@ -29,7 +29,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.limits import SEGMENTS_ACTIVE_MAX
-from magnetar.cluster.peers import Delete, Fence, ProvisionSegment, Seal, SeedDedup, SubscriptionLife
+from magnetar.cluster.calls.topic_calls import Delete, Fence, ProvisionSegment, Seal, SeedDedup, SubscriptionLife
 from magnetar.layout.plain_layout import children_of
 from magnetar.layout.routing import Routing
 from magnetar.scalable.machines.effects import (

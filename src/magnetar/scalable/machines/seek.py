@@ -16,7 +16,7 @@ from enum import Enum
 from magnetar.base import validation
 from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import BEFORE_ALL, SegmentId
-from magnetar.cluster.peers import ResetCursor, SubscriptionLife
+from magnetar.cluster.calls.topic_calls import ResetCursor, SubscriptionLife
 from magnetar.layout.lineage import open_segments
 from magnetar.scalable.machines.effects import (
     ABSENT,

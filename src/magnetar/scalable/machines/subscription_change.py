@@ -14,7 +14,7 @@ from enum import Enum
 from magnetar.base import validation
 from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.cluster.peers import PlaceCursor, RemoveCursor, SubscriptionLife
+from magnetar.cluster.calls.topic_calls import PlaceCursor, RemoveCursor, SubscriptionLife
 from magnetar.layout.layout import Child
 from magnetar.scalable.machines.effects import (
     ABSENT,

@@ -9,7 +9,7 @@ from magnetar.base.errors import ConnectionLost, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
 from magnetar.broker.peers.rpc import PeerRequest
-from magnetar.cluster.peers import Answer, Measure, MeasuredAll, Request
+from magnetar.cluster.calls.topic_calls import Answer, Measure, MeasuredAll, Request
 from magnetar.layout.readable_range import DONE, START, CutColumns, CutPoint, ReadableRange, ReadPosition
 from magnetar.scalable.machines.read_plan import MeasureRequest
 from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, RangeRequest

@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.ids import Position
 from magnetar.base.names import topic_name
 from magnetar.broker.migration.migration import migrate
-from magnetar.cluster.peers import InspectPlainTopic
+from magnetar.cluster.calls.topic_calls import InspectPlainTopic
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 from simulation.stores.metadata import lost_answer

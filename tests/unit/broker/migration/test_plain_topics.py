@@ -13,7 +13,7 @@ from magnetar.base.limits import DRAINED_ASK_S
 from magnetar.base.names import topic_name
 from magnetar.broker.migration.migration import migrate
 from magnetar.broker.migration.plain_topics import GUARD_PROPERTY
-from magnetar.cluster.peers import AwaitDrained, Awaited, InspectPlainTopic, PlainFacts, SubscriptionLife
+from magnetar.cluster.calls.topic_calls import AwaitDrained, Awaited, InspectPlainTopic, PlainFacts, SubscriptionLife
 from magnetar.scalable.machines.seek_target import Seek, Target, Where
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic

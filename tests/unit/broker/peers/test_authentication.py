@@ -12,7 +12,7 @@ from magnetar.base.names import TopicName, topic_name
 from magnetar.base.secret import Secret
 from magnetar.broker.peers.authentication import check_secret, is_peer
 from magnetar.broker.peers.rpc import PeerRequest, answered
-from magnetar.cluster.peers import Create, Delete, Fence, Seal
+from magnetar.cluster.calls.topic_calls import Create, Delete, Fence, Seal
 from magnetar.policy.settings import Settings
 from tests.support import broker_cluster
 from tests.support.broker_cluster import NAME, Cluster

@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import Conflict, Fenced, NotReady, Refused, Sealed, SubscriptionNotFound
 from magnetar.base.ids import Term
 from magnetar.base.names import topic_name
-from magnetar.cluster.peers import Create, Flush
+from magnetar.cluster.calls.topic_calls import Create, Flush
 from magnetar.topic.topic import Topic
 from tests.support.broker_cluster import Cluster
 from tests.unit.broker.world import TOPIC, World, settle

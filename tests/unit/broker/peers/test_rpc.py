@@ -23,8 +23,8 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
 from magnetar.broker.peers.rpc import PeerReply, PeerRequest, answered
+from magnetar.cluster.calls.topic_calls import Create, Flush
 from magnetar.cluster.ownership import Candidate
-from magnetar.cluster.peers import Create, Flush
 from magnetar.policy.settings import Settings
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic

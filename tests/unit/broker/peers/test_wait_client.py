@@ -13,8 +13,8 @@ from magnetar.base.limits import PEER_CALLERS_MAX, PEER_WAIT_AWAY_S, PEER_WAIT_C
 from magnetar.base.names import topic_name
 from magnetar.broker.peers.wait_client import WaitClient
 from magnetar.broker.peers.wait_server import WaitServer
-from magnetar.cluster.peer_waits import AwaitAny, Happened, Wait
-from magnetar.cluster.peers import AwaitAssignment
+from magnetar.cluster.calls.topic_calls import AwaitAssignment
+from magnetar.cluster.calls.wait_calls import AwaitAny, Happened, Wait
 from magnetar.runtime.runtime import Owner
 from simulation.environment.inline_runtime import InlineRuntime
 from tests.support.broker_cluster import spawn

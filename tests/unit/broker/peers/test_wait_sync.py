@@ -10,8 +10,8 @@ import msgspec
 
 from magnetar.base.names import topic_name
 from magnetar.broker.peers.wait_sync import CallerWaits, ReceivedWaits
-from magnetar.cluster.peer_waits import AwaitAny, Happened, Wait, WaitResult
-from magnetar.cluster.peers import AwaitAssignment
+from magnetar.cluster.calls.topic_calls import AwaitAssignment
+from magnetar.cluster.calls.wait_calls import AwaitAny, Happened, Wait, WaitResult
 
 NAME = topic_name("topic://public/default/x")
 REQUEST = AwaitAssignment(op="op", connection="c", seen=0, wait_s=30)

@@ -11,7 +11,14 @@ from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.segments.cursors import place
 from magnetar.broker.segments.key_routing import misrouted
-from magnetar.cluster.peers import Fence, ProvisionSegment, RemoveCursor, Stale, SubscriptionLife, TermFenced
+from magnetar.cluster.calls.topic_calls import (
+    Fence,
+    ProvisionSegment,
+    RemoveCursor,
+    Stale,
+    SubscriptionLife,
+    TermFenced,
+)
 from magnetar.layout.layout import Child
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.metadata import paths

@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import ConsumerNotFound, NotReady, SubscriptionNotFound, Superseded
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import SHARE_ASK_S, VISITOR_SILENT_S
-from magnetar.cluster.peers import AwaitAssignment, Leave, Register
+from magnetar.cluster.calls.topic_calls import AwaitAssignment, Leave, Register
 from magnetar.metadata import paths
 from magnetar.scalable.service import Assignment, SubscriptionKind
 from tests.unit.scalable.world import NAME, Cluster, Ear, Member, ids, pass_s, settle, spawn

@@ -10,7 +10,7 @@ from magnetar.base.errors import Closed, Conflict, Fenced, MagnetarError, Moved,
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import TopicName, topic_name
 from magnetar.base.ranges import FULL
-from magnetar.cluster.peers import Answer, Peers, ProvisionSegment, Request
+from magnetar.cluster.calls.topic_calls import Answer, Peers, ProvisionSegment, Request
 from magnetar.layout.layout import Child
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.machines.effects import AskOwner, CallFenced, CallLost, CallRefused, Event

@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.errors import AlreadyExists, Conflict, MagnetarError, Moved, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.cluster.peers import ProvisionSegment, Request
+from magnetar.cluster.calls.topic_calls import ProvisionSegment, Request
 from magnetar.metadata import paths
 from magnetar.scalable.record.record import Lifecycle, Record
 from magnetar.scalable.service import SubscriptionKind

@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
-from magnetar.cluster.peers import Delete
+from magnetar.cluster.calls.topic_calls import Delete
 from magnetar.scalable.machines import deletion
 from magnetar.scalable.machines.deletion import Phase, step
 from magnetar.scalable.machines.effects import (

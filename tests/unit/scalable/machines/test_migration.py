@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import Busy, ConsumerBusy, Refused
 from magnetar.base.ids import SegmentId
-from magnetar.cluster.peers import PlainClient, PlainFacts, PlainSubscription
+from magnetar.cluster.calls.topic_calls import PlainClient, PlainFacts, PlainSubscription
 from magnetar.scalable.machines.migration import (
     MigratedSubscription,
     carried,

@@ -9,7 +9,7 @@ import pytest
 
 from magnetar.base.errors import Busy, Conflict, InvalidRange, LimitExceeded, NotFound, TopicNotFound
 from magnetar.base.ids import Position, SegmentId, Term
-from magnetar.cluster.peers import Delete, Fence, ProvisionSegment, Seal, SeedDedup
+from magnetar.cluster.calls.topic_calls import Delete, Fence, ProvisionSegment, Seal, SeedDedup
 from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
 from magnetar.scalable.machines import reshape

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import Busy, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, Position, SegmentId
-from magnetar.cluster.peers import ResetCursor
+from magnetar.cluster.calls.topic_calls import ResetCursor
 from magnetar.scalable.machines import seek
 from magnetar.scalable.machines.effects import (
     AskOwner,

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import AlreadyExists, Busy, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
-from magnetar.cluster.peers import PlaceCursor, RemoveCursor
+from magnetar.cluster.calls.topic_calls import PlaceCursor, RemoveCursor
 from magnetar.scalable.machines import subscription_change
 from magnetar.scalable.machines.effects import (
     ABSENT,

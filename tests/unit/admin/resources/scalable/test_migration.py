@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
-from magnetar.cluster.peers import Fence
+from magnetar.cluster.calls.topic_calls import Fence
 from magnetar.layout.plain_layout import children_of
 from magnetar.scalable.record.record import Intent, Kind, Record
 from magnetar.wire.proto import pb

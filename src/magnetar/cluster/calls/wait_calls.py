@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from magnetar.cluster.peers import AwaitAssignment, AwaitDrained, AwaitReceived, AwaitReleased
+from magnetar.cluster.calls.topic_calls import AwaitAssignment, AwaitDrained, AwaitReceived, AwaitReleased
 
 WaitRequest = AwaitAssignment | AwaitDrained | AwaitReceived | AwaitReleased
 WAITING = (AwaitAssignment, AwaitDrained, AwaitReceived, AwaitReleased)

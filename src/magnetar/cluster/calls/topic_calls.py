@@ -14,7 +14,14 @@ import msgspec
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
-from magnetar.cluster.broker_calls import AdminAnswer, AdminCall, BrokerAnswer, BrokerRequest, ListLoaded, LoadedNames
+from magnetar.cluster.calls.broker_calls import (
+    AdminAnswer,
+    AdminCall,
+    BrokerAnswer,
+    BrokerRequest,
+    ListLoaded,
+    LoadedNames,
+)
 from magnetar.cluster.ownership import Broker
 from magnetar.layout.lag import Lag
 from magnetar.layout.readable_range import ReadableRange

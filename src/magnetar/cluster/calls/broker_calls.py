@@ -1,7 +1,7 @@
 """Calls between brokers about a broker itself, whichever topics it owns: REST requests and lists of loaded topics.
 
 The receiver answers such a call alone. It calls no other broker for it, so calls never form a loop. This module
-contains the calls and their answers as values; a `PeerTransport` (`cluster/peers.py`) delivers them.
+contains the calls and their answers as values; a `PeerTransport` (`cluster/calls/topic_calls.py`) delivers them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,18 @@ class AdminCall(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     body: bytes = b""  # JSON
     principal: str | None = None
 
+    def __repr__(self) -> str:
+        return f"AdminCall({self.method} {self.path}, {len(self.body)} bytes)"
+
 
 class AdminAnswer(msgspec.Struct, frozen=True, tag=True):
     """The response of a successful request. An error is not an answer: the caller receives it as an error."""
 
     status: int
     body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"AdminAnswer({self.status}, {len(self.body)} bytes)"
 
 
 class ListLoaded(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -7,7 +7,7 @@ import pytest
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName, topic_name
-from magnetar.cluster.peers import (
+from magnetar.cluster.calls.topic_calls import (
     Answer,
     AssignmentReply,
     Create,
