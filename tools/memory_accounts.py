@@ -51,6 +51,7 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
         Account("blocks of backlogs", limits.BACKLOG_BLOCKS_BYTES_MAX),
         Account("reads of backlogs in progress", limits.BACKLOG_READS_MAX * limits.MESSAGE_BYTES_MAX),
         Account(LOADED_TOPICS, limits.LOADED_TOPICS_MAX * limits.LOADED_TOPIC_BYTES),
+        Account("delayed messages of all subscriptions", limits.SUBSCRIPTIONS_STATE_BYTES_MAX),
         Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
         Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
         Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
@@ -110,6 +111,7 @@ SCALED = (
     "requests in progress",
     "bytes that peers do not read",
     "blocks of backlogs",
+    "delayed messages of all subscriptions",
 )
 
 

@@ -36,6 +36,7 @@ from magnetar.base.limits import (
     ORPHAN_SWEEP_S,
     PARTIAL_FRAMES_BYTES_MAX,
     REQUESTS_MAX,
+    SUBSCRIPTIONS_STATE_BYTES_MAX,
     UNREAD_BYTES_MAX,
 )
 from magnetar.base.names import NamespaceName, TopicName
@@ -75,6 +76,7 @@ from magnetar.cluster.topics import Catalogue
 from magnetar.ledger.block_cache import BlockCache
 from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.ledger.orphans import sweep
+from magnetar.ledger.state_account import StateAccount
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
@@ -162,6 +164,7 @@ class Node:
         self.managed_config = replace(
             managed_config(settings),
             blocks=BlockCache(share(BACKLOG_BLOCKS_BYTES_MAX)),
+            state=StateAccount(share(SUBSCRIPTIONS_STATE_BYTES_MAX)),
             claim=cluster,
             may_roll=lambda: self.ownership.steady,
             clock=self.clock,

@@ -31,6 +31,7 @@ from magnetar.ledger.open_ledger import Appended, Limits, OpenLedger
 from magnetar.ledger.orphans import data_custom
 from magnetar.ledger.record import Change, LedgerRecord
 from magnetar.ledger.run import Run
+from magnetar.ledger.state_account import StateAccount
 from magnetar.ledger.store import LedgerStore, Writer
 from magnetar.ledger.tail import Tail, TailCache
 from magnetar.observe.log import get
@@ -52,6 +53,7 @@ class ManagedConfig:
     publish_time_of: Callable[[bytes], int] = _no_time  # milliseconds, out of an entry's bytes
     tail: TailCache = field(default_factory=TailCache)  # one for the whole broker
     blocks: BlockCache = field(default_factory=BlockCache)  # the same
+    state: StateAccount = field(default_factory=StateAccount)  # the same
     entries_max: int = LEDGER_ENTRIES_MAX
     bytes_max: int = LEDGER_BYTES_MAX
     age_min_s: float = LEDGER_AGE_S_MIN

@@ -1,7 +1,8 @@
 """Delayed entries, ordered by due time, with one timer for the earliest of them.
 
 The index is `topic/dispatch/delayed.py`; this module adds the clock. Its state is lost with the process and rebuilt,
-because a delayed entry stays unacknowledged and is read again from the cursor.
+because a delayed entry stays unacknowledged and is read again from the cursor. Its memory is charged to the account of
+all subscriptions, in steps.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import Position
-from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_DUE_MAX
+from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_DUE_MAX, STATE_LOOK_S
 from magnetar.ledger.run import Run
+from magnetar.ledger.state_account import StateCharge
 from magnetar.topic.dispatch.delayed import Delayed
 from magnetar.wire import entry
 
@@ -21,14 +23,32 @@ if TYPE_CHECKING:
 
 
 class DelayQueue:
-    __slots__ = ("_alarm_ms", "_cancel", "_ripe", "_topic", "index")
+    __slots__ = ("_alarm_ms", "_cancel", "_charge", "_looks", "_ripe", "_topic", "index")
 
     def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None]) -> None:
         self._topic = topic
         self._ripe = ripe
         self._alarm_ms: int | None = None
         self._cancel: Callable[[], None] | None = None
+        self._charge = StateCharge(topic.managed.config.state)
+        self._looks = False  # a timer looks whether the account has room again
         self.index = Delayed()
+
+    @property
+    def full(self) -> bool:
+        """No more is to be read ahead: this subscription has too many, or all subscriptions together have."""
+        if self.index.full:
+            return True
+        if not self._charge.full:
+            return False
+        if not self._looks:
+            self._looks = True
+            self._topic.later(STATE_LOOK_S, self._look)
+        return True
+
+    def discard_upto(self, position: Position) -> None:
+        self.index.discard_upto(position)
+        self._charge.settle(self.index.bytes)
 
     def holds(self, run: Run, index: int) -> bool:
         """Whether this entry is for later, in which case it is kept here until then."""
@@ -39,11 +59,13 @@ class DelayQueue:
         if deliver_at <= 0 or not self._topic.settings.delayed_delivery or deliver_at <= self._topic.runtime.wall():
             return False
         self.index.add(deliver_at, run.position(index))
+        self._charge.settle(self.index.bytes)
         self._set_alarm()
         return True
 
     def clear(self) -> None:
         self.index = Delayed()
+        self._charge.settle(0)
         self._silence()
 
     def _silence(self) -> None:
@@ -65,6 +87,11 @@ class DelayQueue:
         self._alarm_ms = None
         self._cancel = None
         positions = self.index.due(self._topic.runtime.wall(), DELAYED_DUE_MAX)
+        self._charge.settle(self.index.bytes)
         self._set_alarm()
         if positions:
             self._ripe(positions)
+
+    def _look(self) -> None:
+        self._looks = False
+        self._ripe([])

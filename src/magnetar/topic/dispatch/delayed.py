@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
 
 from magnetar.base.ids import AFTER_ALL, Position
-from magnetar.base.limits import DELAYED_POSITIONS_MAX, DELAYED_TICK_MS
+from magnetar.base.limits import DELAYED_POSITIONS_MAX, DELAYED_STEP_BYTES, DELAYED_TICK_MS
 
 
 class Delayed:
@@ -29,6 +29,11 @@ class Delayed:
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def bytes(self) -> int:
+        """An estimate of the memory."""
+        return DELAYED_STEP_BYTES * len(self._buckets) + 8 * self._length
 
     @property
     def full(self) -> bool:

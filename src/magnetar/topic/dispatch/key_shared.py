@@ -156,7 +156,7 @@ class KeySharedDispatcher:
         self.guard.discard_upto(position)
         self._settle(self.begun.places)
         self._delayed = {item: slot for item, slot in self._delayed.items() if item > position}
-        self.delay.index.discard_upto(position)
+        self.delay.discard_upto(position)
         if position >= self.read_position:
             self.source.reset()
             self.read_position = self.subscription.start()
@@ -283,7 +283,7 @@ class KeySharedDispatcher:
         return True
 
     def _hand_out_new(self) -> bool:
-        if self._crowded() or self.delay.index.full:
+        if self._crowded() or self.delay.full:
             return False
         taken = self.source.take(self.read_position)
         if taken is None:

@@ -88,7 +88,7 @@ class SharedDispatcher:
             consumer.pending.remove_upto(position)
         self.replay.discard_upto(position)
         self._held_back = {one: uuid for one, uuid in self._held_back.items() if one > position}
-        self.delay.index.discard_upto(position)
+        self.delay.discard_upto(position)
         if position >= self.read_position:
             self.source.reset()
             self.read_position = self.subscription.start()
@@ -178,7 +178,7 @@ class SharedDispatcher:
         return sum(consumer.permits for consumer in self.consumers if consumer.ready)
 
     def _hand_out_new(self, room: int) -> bool:
-        if self.delay.index.full:
+        if self.delay.full:
             return False
         taken = self.source.take(self.read_position)
         if taken is None:

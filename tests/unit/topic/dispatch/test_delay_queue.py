@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from magnetar.base.ids import Position
-from magnetar.base.limits import DELAY_ALARM_S_MAX
+from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_STEP_BYTES, STATE_CHARGE_STEP_BYTES, STATE_LOOK_S
 from magnetar.topic.dispatch.delay_queue import DelayQueue
 from magnetar.topic.subscriptions.consumer import KeyShared
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from magnetar.topic.topic import Topic
-from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, settle
+from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, settle, subscription_of
 
 
 def timers() -> int:
@@ -145,3 +145,36 @@ async def test_due_entries_without_permits_wait_for_them(world: World, kind: int
     consumer.flow(5)
     await settle()
     assert out.texts == ["1", "1", "1"]
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+async def test_full_account_stops_reading_ahead_until_there_is_room(world: World, kind: int) -> None:
+    account = world.config.state
+    topic = await world.topic()
+    out = Out()
+    await world.consumer(topic, out, kind=kind, permits=1_000)
+    count = STATE_CHARGE_STEP_BYTES // DELAYED_STEP_BYTES + 10
+    positions = await delayed(world, topic, *[100.0 + number for number in range(count)])
+    assert account.bytes >= STATE_CHARGE_STEP_BYTES
+    account.bytes += account.bytes_max  # of other subscriptions
+    await world.publish(topic, "behind")
+    assert out.texts == []
+    account.bytes -= account.bytes_max
+    await pass_s(STATE_LOOK_S + 1)
+    assert out.texts == ["behind"]
+    ack(topic, subscription_of(topic).consumers[0], out.delivered[0].position)
+    subscription_of(topic).dispatcher.acked_to(positions[-1])
+    assert account.bytes == 0
+
+
+async def test_full_account_leaves_a_small_subscription_alone(world: World) -> None:
+    account = world.config.state
+    account.bytes = account.bytes_max
+    topic = await world.topic()
+    out = Out()
+    await world.consumer(topic, out, kind=SHARED, permits=100)
+    await delayed(world, topic, 60, 61)
+    await world.publish(topic, "now")
+    assert out.texts == ["now"]
+    await topic.close()
+    assert account.bytes == account.bytes_max
