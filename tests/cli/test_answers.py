@@ -39,7 +39,7 @@ def refusal(status: str, reason: str) -> bytes:
     return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
 
 
-def test_no_answer_in_time_is_6_and_a_change_may_have_happened(magnetar: Run) -> None:
+def test_no_answer_in_time_exits_6_with_unknown_outcome(magnetar: Run) -> None:
     with answering(None) as url:
         ran = magnetar("topic", "create", "x", "--admin-url", url, "--timeout", "0.3")
         assert (ran.code, ran.out) == (6, "")
@@ -57,7 +57,7 @@ def operation(phase: str, error: str = "") -> bytes:
     return f"HTTP/1.1 202 Accepted\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
 
 
-def test_a_split_that_takes_longer_than_one_would_wait_is_6_and_goes_on(magnetar: Run) -> None:
+def test_split_longer_than_wait_exits_6_and_goes_on(magnetar: Run) -> None:
     arguments = ["topic", "split", "topic://public/default/x", "0", "--timeout", "0.2"]
     with answering(operation("PROVISION")) as url:
         ran = magnetar(*arguments, "--admin-url", url)
@@ -68,7 +68,7 @@ def test_a_split_that_takes_longer_than_one_would_wait_is_6_and_goes_on(magnetar
         assert (ran.code, ran.out) == (0, "split-1\n")
 
 
-def test_a_split_that_is_taken_back_is_4_and_says_why(magnetar: Run) -> None:
+def test_split_that_is_taken_back_is_4_and_says_why(magnetar: Run) -> None:
     with answering(operation("ABORTED", "a child could not be made")) as url:
         ran = magnetar("topic", "split", "topic://public/default/x", "0", "--admin-url", url, "-o", "jsonl")
     assert ran.code == 4
@@ -80,14 +80,14 @@ def test_a_split_that_is_taken_back_is_4_and_says_why(magnetar: Run) -> None:
     ("status", "code"),
     [("401 Unauthorized", 5), ("403 Forbidden", 5), ("409 Conflict", 4), ("500 Oops", 1), ("503 Starting", 1)],
 )
-def test_what_a_broker_refuses_has_its_exit_code(magnetar: Run, status: str, code: int) -> None:
+def test_what_broker_refuses_has_its_exit_code(magnetar: Run, status: str, code: int) -> None:
     with answering(refusal(status, "because")) as url:
         ran = magnetar("topic", "create", "x", "--admin-url", url)
     assert (ran.code, ran.out) == (code, "")
     assert "because" in ran.err
 
 
-def test_an_answer_that_makes_no_sense_is_told_without_a_traceback(magnetar: Run) -> None:
+def test_answer_that_makes_no_sense_is_told_without_traceback(magnetar: Run) -> None:
     for answer in (b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>"):
         with answering(answer) as url:
             ran = magnetar("tenant", "list", "--admin-url", url)
@@ -116,7 +116,7 @@ def apache_pulsar() -> Iterator[str]:
         server.shutdown()
 
 
-def test_list_of_an_apache_pulsar_has_names_without_counts(
+def test_list_of_apache_pulsar_has_names_without_counts(
     magnetar: Run, terminal: Callable[..., tuple[int, str]]
 ) -> None:
     with apache_pulsar() as url:

@@ -30,7 +30,7 @@ def here(silent: Run, broker: Standalone) -> None:
     assert silent("context", "add", "here", "--url", broker.url, "--admin-url", broker.http).code == 0
 
 
-def test_a_command_goes_where_its_context_says(silent: Run, here: None, topic: str) -> None:
+def test_command_goes_where_its_context_says(silent: Run, here: None, topic: str) -> None:
     assert silent("context", "add", "nowhere", "--url", "pulsar://localhost:1", "--admin-url", NOWHERE).code == 0
     assert silent("--context", "here", "topic", "show", topic).code == 0
     assert silent("message", "produce", topic, "x", "--context", "here").code == 0
@@ -41,7 +41,7 @@ def test_a_command_goes_where_its_context_says(silent: Run, here: None, topic: s
     assert silent("topic", "show", topic).code == 0
 
 
-def test_a_flag_and_the_environment_win_over_the_context(
+def test_flag_and_environment_win_over_context(
     silent: Run, here: None, broker: Standalone, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent("context", "add", "nowhere", "--admin-url", NOWHERE, "--use")
@@ -57,7 +57,7 @@ def test_client_conf_is_enough(silent: Run, broker: Standalone, topic: str, own_
     assert silent("message", "produce", topic, "x", "--client-conf", str(path)).code == 0
 
 
-def test_command_with_a_dead_first_host_asks_the_next(silent: Run, broker: Standalone, topic: str) -> None:
+def test_command_with_dead_first_host_asks_next(silent: Run, broker: Standalone, topic: str) -> None:
     hosts = {"--url": broker.url, "--admin-url": broker.http}
     hosts = {flag: url.replace("://", "://localhost:1,") for flag, url in hosts.items()}
     flags = [word for pair in hosts.items() for word in pair]
@@ -88,7 +88,7 @@ class Strict(BaseHTTPRequestHandler):
         return
 
 
-def test_the_token_of_a_context_is_sent_and_never_told(silent: Run, own_home: Path) -> None:
+def test_token_of_context_is_sent_and_never_told(silent: Run, own_home: Path) -> None:
     (own_home / "token").write_text(f"{SECRET}\n")
     (own_home / "client.conf").write_text(f"authPlugin=token\nauthParams=file://{own_home}/token\n")
     with ThreadingHTTPServer(("127.0.0.1", 0), Strict) as server:
@@ -122,9 +122,7 @@ def test_both_ports_are_tried_and_say_who_they_are(silent: Run, here: None, brok
     assert table[0].split() == ["WHAT", "URL", "STATE", "VERSION", "LATENCY"]
 
 
-def test_one_port_that_does_not_answer_fails_the_test_and_the_other_is_told_too(
-    silent: Run, broker: Standalone
-) -> None:
+def test_port_without_answer_fails_test_and_names_other_port(silent: Run, broker: Standalone) -> None:
     silent("context", "add", "half", "--url", "pulsar://localhost:1", "--admin-url", broker.http)
     ran = silent("context", "test", "half", "-o", "json")
     assert ran.code == 7
@@ -137,9 +135,7 @@ def test_one_port_that_does_not_answer_fails_the_test_and_the_other_is_told_too(
     assert all(one["why"] and not one["ok"] for one in ran.json)
 
 
-def test_removing_asks_for_the_name_on_a_terminal(
-    silent: Run, here: None, terminal: Callable[..., tuple[int, str]]
-) -> None:
+def test_removing_asks_for_name_on_terminal(silent: Run, here: None, terminal: Callable[..., tuple[int, str]]) -> None:
     code, seen = terminal("context", "remove", "here", typed="there")
     assert code == 2
     assert "not confirmed" in seen

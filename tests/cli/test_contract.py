@@ -39,7 +39,7 @@ NOWHERE = "http://localhost:1"
         (["message", "peek", "EXISTS", "-s", "nobody"], 3, "E302"),
     ],
 )
-def test_every_failure_has_its_exit_code_and_says_nothing_on_standard_output(
+def test_every_failure_has_its_exit_code_and_empty_standard_output(
     magnetar: Run, topic: str, arguments: list[str], code: int, said: str
 ) -> None:
     ran = magnetar(*[one.replace("EXISTS", topic) for one in arguments])
@@ -51,7 +51,7 @@ def test_every_failure_has_its_exit_code_and_says_nothing_on_standard_output(
     assert {"why", "detail", "usage"} & set(parts), ran.err
 
 
-def test_a_broker_that_is_not_there_is_told_with_what_to_do(magnetar: Run) -> None:
+def test_missing_broker_is_reported_with_remedy(magnetar: Run) -> None:
     for arguments in (["topic", "list"], ["tenant", "create", "x"], ["api", "GET", "/x"]):
         ran = magnetar("--admin-url", NOWHERE, *arguments)
         assert (ran.code, ran.out) == (1, "")
@@ -62,7 +62,7 @@ def test_a_broker_that_is_not_there_is_told_with_what_to_do(magnetar: Run) -> No
     assert "pulsar://localhost:1" in ran.err
 
 
-def test_the_port_of_rest_taken_for_the_other_one_is_told_as_such(magnetar: Run, broker: Standalone) -> None:
+def test_rest_port_used_as_binary_port_is_reported(magnetar: Run, broker: Standalone) -> None:
     """At once, and as a mistake of the command: with the patience of clients it would take half a minute."""
     url = broker.http.replace("http://", "pulsar://")
     ran = magnetar("message", "produce", "x", "y", "--url", url, "--timeout", "600")
@@ -71,9 +71,7 @@ def test_the_port_of_rest_taken_for_the_other_one_is_told_as_such(magnetar: Run,
     assert "run: the same command with --url" in ran.err
 
 
-def test_the_port_of_the_binary_protocol_taken_for_that_of_rest_is_told_as_such(
-    magnetar: Run, broker: Standalone
-) -> None:
+def test_binary_port_used_as_rest_port_is_reported(magnetar: Run, broker: Standalone) -> None:
     url = broker.url.replace("pulsar://", "http://")
     for arguments in (["tenant", "list"], ["topic", "create", "x"]):
         ran = magnetar(*arguments, "--admin-url", url, "--timeout", "600")
@@ -82,7 +80,7 @@ def test_the_port_of_the_binary_protocol_taken_for_that_of_rest_is_told_as_such(
         assert "run: the same command with --admin-url" in ran.err
 
 
-def test_a_url_of_the_wrong_kind_is_a_mistake_of_usage(magnetar: Run) -> None:
+def test_url_of_wrong_kind_is_mistake_of_usage(magnetar: Run) -> None:
     assert magnetar("topic", "list", "--admin-url", "pulsar://localhost:6650").code == 2
     assert magnetar("message", "read", "x", "--url", "http://localhost:8080").code == 2
     assert magnetar("message", "read", "x", "--url", "localhost").code == 2
@@ -106,7 +104,7 @@ def test_a_url_of_the_wrong_kind_is_a_mistake_of_usage(magnetar: Run) -> None:
         (["topic", "list", "--limt", "3"], "--limit"),
     ],
 )
-def test_a_name_that_is_nearly_right_is_told_with_the_right_one(
+def test_name_that_is_nearly_right_is_told_with_right_one(
     magnetar: Run, topic: str, arguments: list[str], near: str
 ) -> None:
     magnetar("subscription", "create", topic, "billing")
@@ -116,15 +114,13 @@ def test_a_name_that_is_nearly_right_is_told_with_the_right_one(
     assert near.format(topic=topic) in ran.err.replace(f"{topic}x", "").replace(f"x{topic}", "")
 
 
-def test_global_options_may_stand_before_the_noun_and_nouns_in_the_plural(magnetar: Run, topic: str) -> None:
+def test_global_options_may_stand_before_noun_and_nouns_in_plural(magnetar: Run, topic: str) -> None:
     ran = magnetar("-o", "json", "--timeout=5", "topics", "list")
     assert ran.code == 0
     assert f"persistent://public/default/{topic}" in ran.json
 
 
-def test_an_option_wins_over_the_environment(
-    magnetar: Run, monkeypatch: pytest.MonkeyPatch, broker: Standalone
-) -> None:
+def test_option_wins_over_environment(magnetar: Run, monkeypatch: pytest.MonkeyPatch, broker: Standalone) -> None:
     monkeypatch.setenv("MAGNETAR_ADMIN_URL", NOWHERE)
     monkeypatch.setenv("MAGNETAR_OUTPUT", "json")
     assert magnetar("tenant", "list").code == 1
@@ -136,7 +132,7 @@ def test_an_option_wins_over_the_environment(
 # Pipes and terminals
 
 
-def test_a_pipe_gets_plain_aligned_words(shell: Run, topic: str) -> None:
+def test_pipe_gets_plain_aligned_words(shell: Run, topic: str) -> None:
     ran = shell(f"magnetar subscription create {topic} billing; magnetar subscription list {topic} | cat")
     head, row = ran.out.splitlines()
     assert head.split()[:5] == ["SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED"]
@@ -146,7 +142,7 @@ def test_a_pipe_gets_plain_aligned_words(shell: Run, topic: str) -> None:
     assert not any(line.endswith(" ") for line in ran.out.splitlines())
 
 
-def test_a_terminal_gets_a_table_with_colours(terminal: Callable[..., tuple[int, str]], topic: str) -> None:
+def test_terminal_gets_table_with_colours(terminal: Callable[..., tuple[int, str]], topic: str) -> None:
     code, seen = terminal("topic", "list")
     assert code == 0
     assert "─" in seen
@@ -154,21 +150,21 @@ def test_a_terminal_gets_a_table_with_colours(terminal: Callable[..., tuple[int,
 
 
 @pytest.mark.parametrize("how", ["flag", "environment"])
-def test_no_color_is_obeyed_on_a_terminal(terminal: Callable[..., tuple[int, str]], topic: str, how: str) -> None:
+def test_no_color_is_obeyed_on_terminal(terminal: Callable[..., tuple[int, str]], topic: str, how: str) -> None:
     arguments = ["--no-color"] if how == "flag" else []
     code, seen = terminal("topic", "show", topic, *arguments, env={"NO_COLOR": "1"} if how == "environment" else {})
     assert code == 0
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", seen)
 
 
-def test_a_reader_that_leaves_early_is_no_error(shell: Run, broker: Standalone, name: str) -> None:
+def test_reader_that_leaves_early_is_no_error(shell: Run, broker: Standalone, name: str) -> None:
     broker.admin("PUT", f"persistent/public/default/{name}/partitions", 200)
     ran = shell("set -o pipefail; magnetar topic list --partitions | head -1")
     assert (ran.code, ran.err) == (0, "")
     assert len(ran.out.splitlines()) == 1
 
 
-def test_help_is_data_and_every_verb_has_an_example(magnetar: Run) -> None:
+def test_help_is_data_and_every_verb_has_example(magnetar: Run) -> None:
     for arguments in ([], ["topic"], ["topic", "create"], ["message", "consume"], ["perf", "roundtrip"], ["api"]):
         ran = magnetar(*arguments, "--help")
         assert ran.code == 0
@@ -179,7 +175,7 @@ def test_help_is_data_and_every_verb_has_an_example(magnetar: Run) -> None:
 # Changes
 
 
-def test_a_change_tells_its_steps_on_standard_error_and_as_json_where_asked(magnetar: Run, name: str) -> None:
+def test_change_prints_steps_on_standard_error_and_json_on_request(magnetar: Run, name: str) -> None:
     ran = magnetar("topic", "create", name)
     assert (ran.code, ran.out) == (0, "")
     assert re.search(rf"create persistent://public/default/{name} ✓ \d+ ms", ran.err)
@@ -213,7 +209,7 @@ DRY = [
 
 
 @pytest.mark.parametrize("arguments", DRY, ids=lambda one: " ".join(one))
-def test_a_dry_run_shows_its_plan_and_changes_nothing(
+def test_dry_run_shows_its_plan_and_changes_nothing(
     magnetar: Run, broker: Standalone, topic: str, arguments: list[str]
 ) -> None:
     magnetar("subscription", "create", topic, "billing", "--start", "earliest")
@@ -239,7 +235,7 @@ def state(broker: Standalone, topic: str) -> object:
     )
 
 
-def test_a_dry_run_still_says_what_is_not_there(magnetar: Run) -> None:
+def test_dry_run_still_says_what_is_not_there(magnetar: Run) -> None:
     for arguments in (
         ["topic", "delete", "nothing"],
         ["namespace", "delete", "public/nothing"],
@@ -261,7 +257,7 @@ def test_a_dry_run_still_says_what_is_not_there(magnetar: Run) -> None:
     ],
     ids=lambda one: " ".join(one[:2]),
 )
-def test_what_cannot_be_taken_back_needs_yes_where_there_is_no_terminal(
+def test_irreversible_change_without_terminal_needs_yes(
     magnetar: Run, broker: Standalone, topic: str, arguments: list[str]
 ) -> None:
     broker.admin("PUT", f"persistent/public/default/{topic}/subscription/billing")
@@ -272,9 +268,7 @@ def test_what_cannot_be_taken_back_needs_yes_where_there_is_no_terminal(
     assert state(broker, topic) == before
 
 
-def test_a_terminal_is_asked_for_the_name(
-    terminal: Callable[..., tuple[int, str]], broker: Standalone, topic: str
-) -> None:
+def test_terminal_is_asked_for_name(terminal: Callable[..., tuple[int, str]], broker: Standalone, topic: str) -> None:
     full = f"persistent://public/default/{topic}"
     code, seen = terminal("topic", "delete", topic, typed="no")
     assert code == 2
@@ -310,7 +304,7 @@ def test_no_input_never_asks(terminal: Callable[..., tuple[int, str]], topic: st
         (["api", "GET", "/admin/v2/brokers/configuration"], "brokers/configuration"),
     ],
 )
-def test_json_is_the_document_that_rest_returns(
+def test_json_is_document_that_rest_returns(
     magnetar: Run, broker: Standalone, topic: str, arguments: list[str], path: str
 ) -> None:
     magnetar("subscription", "create", topic, "billing")

@@ -7,9 +7,7 @@ from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
 
-def test_a_hold_is_listed_with_lag_and_owner_shown_with_its_places_and_deleted(
-    magnetar: Run, broker: Standalone, name: str
-) -> None:
+def test_hold_is_listed_shown_and_deleted(magnetar: Run, broker: Standalone, name: str) -> None:
     topic = f"topic://public/default/{name}"
     assert magnetar("topic", "create", topic, "--segments", "2").code == 0
     with Client(broker.url) as client:
@@ -34,9 +32,7 @@ def test_a_hold_is_listed_with_lag_and_owner_shown_with_its_places_and_deleted(
     assert magnetar("hold", "delete", topic, "nightly", "--yes", "--if-exists").code == 0
 
 
-def test_a_hold_that_a_group_uses_is_not_deleted_without_force_and_says_whom_that_ends(
-    magnetar: Run, broker: Standalone, name: str
-) -> None:
+def test_hold_used_by_group_is_deleted_only_with_force(magnetar: Run, broker: Standalone, name: str) -> None:
     topic = f"topic://public/default/{name}"
     assert magnetar("topic", "create", topic).code == 0
     with Client(broker.url) as client, client.create_producer(topic) as producer:

@@ -12,7 +12,7 @@ from tests.servers.standalone import Standalone
 
 
 @pytest.mark.parametrize("verb", ["consume", "produce"])
-def test_perf_names_the_broker_that_went_away(tmp_path: Path, verb: str) -> None:
+def test_perf_names_broker_that_went_away(tmp_path: Path, verb: str) -> None:
     with Standalone(tmp_path) as server:
         command = [sys.executable, "-m", "magnetar.cli.main", "perf", verb, "--seconds", "3", "--timeout", "2"]
         command += ["--url", server.url]

@@ -24,7 +24,7 @@ def segments(broker: Standalone, topic: str) -> dict[int, str]:
     return {int(id): one["state"] for id, one in found.items()}
 
 
-def test_a_topic_is_split_and_merged_and_says_so(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_topic_is_split_and_merged_and_says_so(magnetar: Run, broker: Standalone, topic: str) -> None:
     ran = magnetar("topic", "split", topic, 0, "--reason", "hot", "-o", "json")
     assert (ran.code, ran.json["kind"], ran.json["phase"]) == (0, "SPLIT", "DONE")
     assert magnetar("topic", "merge", topic, 3, 1).code == 0
@@ -38,7 +38,7 @@ def test_a_topic_is_split_and_merged_and_says_so(magnetar: Run, broker: Standalo
     assert len(listed) == 6
 
 
-def test_a_plan_changes_nothing_until_it_is_meant(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_plan_changes_nothing_until_it_is_meant(magnetar: Run, broker: Standalone, topic: str) -> None:
     planned = magnetar("topic", "scale", topic, 5, "--dry-run", "-o", "json")
     assert (planned.code, len(planned.json)) == (0, 3)
     assert list(segments(broker, topic)) == [0, 1]
@@ -48,7 +48,7 @@ def test_a_plan_changes_nothing_until_it_is_meant(magnetar: Run, broker: Standal
     assert sum(state == "ACTIVE" for state in segments(broker, topic).values()) == 1
 
 
-def test_the_steps_of_a_split_are_lines_of_json(magnetar: Run, topic: str) -> None:
+def test_steps_of_split_are_lines_of_json(magnetar: Run, topic: str) -> None:
     ran = magnetar("topic", "split", topic, 0, "-o", "jsonl")
     steps = [line["step"] for line in ran.lines]
     assert (steps[0], steps[-2:]) == ("intended", ["committed", "done"])
@@ -60,7 +60,7 @@ def test_the_steps_of_a_split_are_lines_of_json(magnetar: Run, topic: str) -> No
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_split_that_nobody_waits_for_is_told_by_its_id(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_split_that_nobody_waits_for_is_told_by_its_id(magnetar: Run, broker: Standalone, topic: str) -> None:
     ran = magnetar("topic", "split", topic, 1, "--no-wait", "-o", "json")
     assert (ran.code, [step["name"] for step in ran.json["steps"]]) == (0, ["intended"])
     assert ran.json["op"] in ran.err
@@ -73,7 +73,7 @@ def test_a_split_that_nobody_waits_for_is_told_by_its_id(magnetar: Run, broker: 
     assert "omit --no-wait" in ran.err
 
 
-def test_a_key_is_found_in_every_generation(magnetar: Run, topic: str) -> None:
+def test_key_is_found_in_every_generation(magnetar: Run, topic: str) -> None:
     slot = segment_hash("user-42", Routing.HIGH16)
     first = slot >> 15
     magnetar("topic", "split", topic, first)
@@ -92,7 +92,7 @@ def test_explain_says_who_waits_for_whom(magnetar: Run, broker: Standalone, topi
     assert magnetar("topic", "explain", topic).code == 0
 
 
-def test_a_scalable_topic_is_shown_listed_and_deleted_like_any_other(
+def test_scalable_topic_is_shown_listed_and_deleted_like_any_other(
     magnetar: Run, broker: Standalone, topic: str
 ) -> None:
     assert topic in magnetar("topic", "list", "-o", "json").json
@@ -109,7 +109,7 @@ def test_a_scalable_topic_is_shown_listed_and_deleted_like_any_other(
     assert magnetar("topic", "show", topic).code == 3
 
 
-def test_a_subscription_of_a_scalable_topic_is_made_used_shown_and_deleted(
+def test_subscription_of_scalable_topic_is_made_used_shown_and_deleted(
     magnetar: Run, broker: Standalone, topic: str
 ) -> None:
     assert magnetar("subscription", "create", topic, "s", "--start", "earliest").code == 0
@@ -133,7 +133,7 @@ def test_a_subscription_of_a_scalable_topic_is_made_used_shown_and_deleted(
     assert magnetar("subscription", "list", topic, "-o", "json").json == {}
 
 
-def test_order_is_proved_on_a_topic_that_is_reshaped_meanwhile(magnetar: Run, topic: str) -> None:
+def test_order_is_proved_on_topic_that_is_reshaped_meanwhile(magnetar: Run, topic: str) -> None:
     ran = magnetar("topic", "verify-order", topic, "-t", "2", "-r", "500", "--reshape", "0.3", "-o", "json")
     assert (ran.code, ran.json["kept"], ran.json["findings"]) == (0, True, [])
     assert ran.json["sent"] == ran.json["received"] - ran.json["redelivered"]
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_said_before_anything_is_sent(magnetar: Run, topic: str
     assert magnetar("topic", "split", topic, 77).code == 3
 
 
-def test_a_key_is_located_in_the_segment_that_takes_it_now(magnetar: Run, topic: str) -> None:
+def test_key_is_located_in_segment_that_takes_it_now(magnetar: Run, topic: str) -> None:
     slot = segment_hash("user-42", Routing.HIGH16)
     found = magnetar("segment", "locate", topic, "user-42", "-o", "json").json
     assert (found["hash"], found["segment"]) == (slot, slot >> 15)
@@ -231,9 +231,7 @@ def left_of(by_id: dict[int, dict[str, Any]], name: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_queue_and_a_hold_are_explained_without_a_word_of_waiting(
-    magnetar: Run, broker: Standalone, topic: str
-) -> None:
+def test_queue_and_hold_are_explained_without_word_of_waiting(magnetar: Run, broker: Standalone, topic: str) -> None:
     with Client(broker.url) as client:
         queue = client.queue_consumer(topic, "work", name="w", initial_position=InitialPosition.EARLIEST)
         client.hold(topic, "nightly", expires_s=3600)
@@ -255,7 +253,7 @@ def test_a_queue_and_a_hold_are_explained_without_a_word_of_waiting(
         queue.close()
 
 
-def test_a_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, broker: Standalone, name: str) -> None:
     assert magnetar("topic", "create", name, "--partitions", "2").code == 0
     planned = magnetar("topic", "migrate", name, "--dry-run", "-o", "json")
     assert (planned.code, planned.json["forceNeeded"], len(planned.json["segments"])) == (0, False, 4)
@@ -269,7 +267,7 @@ def test_a_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, br
     assert magnetar("topic", "migrate", name, "--yes").code != 0
 
 
-def test_a_migrated_topic_is_the_scalable_one_by_its_old_name_too(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_migrated_topic_is_scalable_one_by_its_old_name_too(magnetar: Run, broker: Standalone, name: str) -> None:
     """Its sealed part alone would say that nothing waits."""
     whole = f"topic://public/default/{name}"
     assert magnetar("topic", "create", name, "--partitions", "2").code == 0
@@ -294,7 +292,7 @@ def test_a_migrated_topic_is_the_scalable_one_by_its_old_name_too(magnetar: Run,
         assert sorted(magnetar("subscription", "list", name, "-o", "json").json) == ["audit"]
 
 
-def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_old_client_stops_migration_and_force_is_explained(magnetar: Run, broker: Standalone, name: str) -> None:
     with Client(broker.url) as client:
         producer = client.create_producer(f"persistent://public/default/{name}", name="old")
         refused = magnetar("topic", "migrate", name, "--yes")
@@ -306,7 +304,7 @@ def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, b
         producer.close()
 
 
-def test_a_segment_gets_more_entry_buckets_and_the_same_range(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_segment_gets_more_entry_buckets_and_same_range(magnetar: Run, broker: Standalone, topic: str) -> None:
     ran = magnetar("topic", "rebucket", topic, 0, 8, "--reason", "eight readers", "-o", "json")
     assert (ran.code, ran.json["kind"], ran.json["parentIds"]) == (0, "REBUCKET", [0])
     found = broker.admin("GET", f"scalable/{topic.removeprefix('topic://')}")["segments"]
@@ -316,9 +314,7 @@ def test_a_segment_gets_more_entry_buckets_and_the_same_range(magnetar: Run, bro
     assert magnetar("topic", "rebucket", topic, child, 8).code != 0  # as many as it has
 
 
-def test_properties_of_a_subscription_are_shown_of_the_topic_and_of_its_segments(
-    magnetar: Run, broker: Standalone, topic: str
-) -> None:
+def test_subscription_properties_are_shown_of_topic_and_segments(magnetar: Run, broker: Standalone, topic: str) -> None:
     said = {"team": "x", "tier": "gold"}
 
     def of_segment(id: int) -> list[dict[str, str]]:
@@ -337,7 +333,7 @@ def test_properties_of_a_subscription_are_shown_of_the_topic_and_of_its_segments
         assert "team=x, tier=gold" in " ".join(shown.out.split())
 
 
-def test_stream_lag_is_a_number_of_messages(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_stream_lag_is_number_of_messages(magnetar: Run, broker: Standalone, topic: str) -> None:
     with Client(broker.url) as client:
         client.stream_consumer(topic, "billing", initial_position=InitialPosition.EARLIEST).close()
         with client.create_producer(topic, batching=Batching(messages_max=10, delay_s=1)) as producer:

@@ -37,14 +37,14 @@ def test_read_ends_at_count_and_at_latest(magnetar: Run, topic: str) -> None:
     assert magnetar("message", "read", topic, "--start", "2099-01-01T00:00:00Z").out == ""
 
 
-def test_read_of_an_empty_topic_ends(magnetar: Run, name: str) -> None:
+def test_read_of_empty_topic_ends(magnetar: Run, name: str) -> None:
     full = f"topic://public/default/{name}"
     magnetar("topic", "create", full, "--segments", "2")
     ran = magnetar("message", "read", full)
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_read_by_id_names_the_starts_that_work(magnetar: Run, topic: str) -> None:
+def test_read_by_id_names_starts_that_work(magnetar: Run, topic: str) -> None:
     ran = magnetar("message", "read", topic, "--start", "1:2")
     assert (ran.code, ran.out) == (2, "")
     assert "earliest, latest, a time" in ran.err
@@ -61,26 +61,26 @@ def test_peek_shows_unacknowledged_messages_of_every_segment(magnetar: Run, topi
     assert sorted(everything) == [str(number) for number in range(3, 10)]
 
 
-def test_peek_of_a_missing_subscription_says_so(magnetar: Run, topic: str) -> None:
+def test_peek_of_missing_subscription_says_so(magnetar: Run, topic: str) -> None:
     ran = magnetar("message", "peek", topic, "-s", "kpt")
     assert (ran.code, ran.out) == (3, "")
     assert "kept" in ran.err
 
 
-def test_perf_consume_counts_messages_of_a_scalable_topic(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_perf_consume_counts_messages_of_scalable_topic(magnetar: Run, broker: Standalone, topic: str) -> None:
     ran = magnetar("perf", "consume", topic, "--seconds", "1", "-o", "json")
     assert ran.code == 0, ran.err
     assert ran.json["messages"] == 10
 
 
-def test_perf_roundtrip_measures_a_scalable_topic(magnetar: Run, topic: str) -> None:
+def test_perf_roundtrip_measures_scalable_topic(magnetar: Run, topic: str) -> None:
     ran = magnetar("perf", "roundtrip", topic, "--seconds", "1", "--rate", "100", "-o", "json")
     assert ran.code == 0, ran.err
     assert ran.json["messages"] > 10
     assert ran.json["latency_ms"]["max"] > 0
 
 
-def test_consume_takes_the_type_of_the_subscription(magnetar: Run, topic: str) -> None:
+def test_consume_takes_type_of_subscription(magnetar: Run, topic: str) -> None:
     assert magnetar("subscription", "create", topic, "jobs", "--type", "queue", "--start", "earliest").code == 0
     ran = magnetar("message", "consume", topic, "jobs", "-n", "10", "--wait", "10")
     assert (ran.code, sorted(ran.out.split())) == (0, [str(number) for number in range(10)]), ran.err
@@ -90,7 +90,7 @@ def test_consume_takes_the_type_of_the_subscription(magnetar: Run, topic: str) -
     assert "use a queue consumer" in wrong.err
 
 
-def test_consume_creates_a_subscription_of_the_given_type(magnetar: Run, topic: str) -> None:
+def test_consume_creates_subscription_of_given_type(magnetar: Run, topic: str) -> None:
     for type, stored in (("queue", "QUEUE"), ("stream", "STREAM")):
         assert magnetar("message", "consume", topic, type, "--type", type).code == 0
         assert magnetar("subscription", "show", topic, type, "-o", "json").json["type"] == stored
@@ -98,7 +98,7 @@ def test_consume_creates_a_subscription_of_the_given_type(magnetar: Run, topic: 
     assert magnetar("subscription", "show", topic, "new", "-o", "json").json["type"] == "STREAM"
 
 
-def test_consume_with_a_type_of_other_topics_names_the_types(magnetar: Run, topic: str, name: str) -> None:
+def test_consume_with_type_of_other_topics_names_types(magnetar: Run, topic: str, name: str) -> None:
     ran = magnetar("message", "consume", topic, "s", "--type", "failover")
     assert (ran.code, "must be stream or queue" in ran.err) == (2, True)
     ran = magnetar("message", "consume", f"{name}-plain", "s", "--type", "queue")

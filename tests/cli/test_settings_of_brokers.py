@@ -122,7 +122,7 @@ def test_terminal_lists_topics_with_counts(terminal: Callable[..., tuple[int, st
 
 
 @pytest.mark.parametrize("scheme", ["persistent", "topic"])
-def test_topic_set_overrides_the_retention_of_the_namespace(magnetar: Run, name: str, scheme: str) -> None:
+def test_topic_set_overrides_retention_of_namespace(magnetar: Run, name: str, scheme: str) -> None:
     full = f"{scheme}://public/default/{name}"
     kind = "scalable" if scheme == "topic" else "persistent"
     magnetar("topic", "create", full)

@@ -42,7 +42,7 @@ def test_contexts(typed: Typed, magnetar: Run) -> None:
     typed.listed("magnetar context show ", "production", "staging")
 
 
-def test_names_that_a_broker_knows(typed: Typed, broker: Standalone, magnetar: Run, name: str) -> None:
+def test_names_that_broker_knows(typed: Typed, broker: Standalone, magnetar: Run, name: str) -> None:
     broker.admin("PUT", f"persistent/public/default/plain-{name}")
     broker.ask("PUT", f"/admin/v2/scalable/public/default/wide-{name}", {}, numInitialSegments="2")
     assert magnetar("subscription", "create", f"plain-{name}", f"billing-{name}").code == 0
@@ -58,18 +58,18 @@ def test_names_that_a_broker_knows(typed: Typed, broker: Standalone, magnetar: R
     typed.listed(f"magnetar topic split {scalable} ", "0", "1")
 
 
-def test_a_broker_that_is_not_there_is_silence(typed: Typed) -> None:
+def test_broker_that_is_not_there_is_silence(typed: Typed) -> None:
     words = typed.completed("magnetar --admin-url http://localhost:1 tenant show pub", "show pub")
     assert words == ["--admin-url", "http://localhost:1", "tenant", "show", "pub"]
 
 
-def test_files_are_completed_by_the_shell_itself(typed: Typed, tmp_path: Path) -> None:
+def test_files_are_completed_by_shell_itself(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "shell" / "my-broker.conf").touch()
     words = typed.completed("magnetar standalone --conf my-bro", "my-broker.conf")
     assert words == ["standalone", "--conf", "my-broker.conf"]
 
 
-def test_a_name_that_would_do_harm_is_typed_as_a_word(typed: Typed, broker: Standalone, tmp_path: Path) -> None:
+def test_name_that_would_do_harm_is_typed_as_word(typed: Typed, broker: Standalone, tmp_path: Path) -> None:
     name = "harm-$(touch harmed);x y"
     broker.ask("PUT", "/admin/v2/persistent/public/default/harm-%24%28touch%20harmed%29%3Bx%20y")
     assert typed.completed("magnetar topic show harm-", "touch") == ["topic", "show", name]

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
 
-def test_a_sink_is_listed_shown_and_deleted(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_sink_is_listed_shown_and_deleted(magnetar: Run, broker: Standalone, name: str) -> None:
     topic = f"topic://public/default/{name}"
 
     async def written() -> None:

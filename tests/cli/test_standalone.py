@@ -37,7 +37,7 @@ def failed(*arguments: str) -> str:
     return ran.stderr
 
 
-def test_terminal_hears_where_the_broker_is_and_what_to_try(tmp_path: Path) -> None:
+def test_terminal_hears_where_broker_is_and_what_to_try(tmp_path: Path) -> None:
     seen = started_on_a_terminal(tmp_path / "data")
     assert "is ready." in seen
     assert str(tmp_path / "data") in seen
@@ -55,14 +55,14 @@ def test_used_port_is_said_once(tmp_path: Path) -> None:
     assert line.count("cannot") == 2
 
 
-def test_folder_that_cannot_be_made_is_a_definite_error(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_definite_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told = failed("--data", str(tmp_path / "file" / "data"), "--port", "0", "--http-port", "0")
     assert "cannot be created: Not a directory" in told
     assert "code: E200" in told
 
 
-def test_security_in_the_file_ends_the_start(tmp_path: Path) -> None:
+def test_security_in_file_ends_start(tmp_path: Path) -> None:
     """D1: it used to start, open to everybody."""
     conf = tmp_path / "broker.conf"
     conf.write_text("authenticationEnabled=true\ntokenSecretKey=data:;base64,c2VjcmV0\nbrokerServicePortTls=6651\n")
@@ -80,7 +80,7 @@ def test_security_in_the_file_ends_the_start(tmp_path: Path) -> None:
     assert not data.exists()
 
 
-def test_no_file_of_a_broker_is_open_to_others(tmp_path: Path) -> None:
+def test_no_file_of_broker_is_open_to_others(tmp_path: Path) -> None:
     """D21: metadata.db was 0644; what an older version left is closed at the start."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)

@@ -92,7 +92,7 @@ def test_every_command_has_what_its_kind_promises() -> None:
             assert {"--if-not-exists", "--if-exists"} & options_of(command), command
 
 
-def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_shows_example_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command, app in COMMANDS.items():
         shown = examples(function_of(command).__doc__)
         assert shown, command
@@ -140,7 +140,7 @@ def check(form: Form, ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("command", READS)
-def test_what_is_read_can_be_parsed_in_every_form_and_goes_where_a_watch_finds_it(
+def test_read_output_can_be_parsed_in_every_form(
     magnetar: Run, stage: Callable[[str], list[str]], command: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = stage(command)
@@ -197,6 +197,6 @@ def test_every_exit_code_is_met(magnetar: Run, name: str) -> None:
     magnetar("context", "add", "nowhere", "--admin-url", unreachable, "--url", "pulsar://localhost:1")
     met[7] = magnetar("context", "test", "nowhere")
     assert {code: ran.code for code, ran in met.items()} == {code: code for code in met}
-    # 5 is test_what_a_broker_refuses_has_its_exit_code in test_answers: nobody is refused here. 75 ends a broker whose
-    # metadata is in ZooKeeper: test_every_error_of_the_tree_has_its_exit_code.
+    # 5 is test_what_broker_refuses_has_its_exit_code in test_answers: nobody is refused here. 75 ends a broker whose
+    # metadata is in ZooKeeper: test_every_error_of_tree_has_its_exit_code.
     assert {*met, Exit.NOT_ALLOWED, Exit.SESSION_LOST} == set(Exit)

@@ -29,7 +29,7 @@ def fill(magnetar: Run, topic: str, count: int) -> None:
 # Topics
 
 
-def test_a_topic_lives_and_ends(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_topic_lives_and_ends(magnetar: Run, broker: Standalone, name: str) -> None:
     assert magnetar("topic", "create", name, "-p", "team=billing", "-p", "a=b=c").code == 0
     assert broker.admin("GET", f"{HOME}/{name}/properties") == {"team": "billing", "a": "b=c"}
     assert magnetar("topic", "unload", name).code == 0
@@ -40,7 +40,7 @@ def test_a_topic_lives_and_ends(magnetar: Run, broker: Standalone, name: str) ->
     assert magnetar("topic", "show", name).code == 3
 
 
-def test_a_partitioned_topic_is_one_topic(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_partitioned_topic_is_one_topic(magnetar: Run, broker: Standalone, name: str) -> None:
     assert magnetar("topic", "create", name, "--partitions", "3").code == 0
     listed = magnetar("topic", "list").out.splitlines()
     assert listed.count(f"persistent://public/default/{name}") == 1
@@ -56,7 +56,7 @@ def test_a_partitioned_topic_is_one_topic(magnetar: Run, broker: Standalone, nam
     assert not any(name in one for one in broker.admin("GET", "namespaces/public/default/topics"))
 
 
-def test_a_listing_comes_in_pages(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_listing_comes_in_pages(magnetar: Run, broker: Standalone, name: str) -> None:
     namespace = f"public/{name}"
     assert magnetar("namespace", "create", namespace).code == 0
     names = [f"persistent://{namespace}/t{number}" for number in range(5)]
@@ -70,7 +70,7 @@ def test_a_listing_comes_in_pages(magnetar: Run, broker: Standalone, name: str) 
 # Subscriptions
 
 
-def test_a_subscription_is_moved_skipped_and_cleared(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_subscription_is_moved_skipped_and_cleared(magnetar: Run, broker: Standalone, topic: str) -> None:
     fill(magnetar, topic, 5)
     assert magnetar("subscription", "create", topic, "s", "--start", "earliest").code == 0
     assert backlog(broker, topic, "s") == 5
@@ -90,7 +90,7 @@ def test_a_subscription_is_moved_skipped_and_cleared(magnetar: Run, broker: Stan
     assert broker.admin("GET", f"{HOME}/{topic}/subscriptions") == []
 
 
-def test_a_subscription_of_partitions_is_moved_in_each(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_subscription_of_partitions_is_moved_in_each(magnetar: Run, broker: Standalone, name: str) -> None:
     magnetar("topic", "create", name, "--partitions", "2")
     magnetar("subscription", "create", name, "s")
     fill(magnetar, name, 4)
@@ -146,7 +146,7 @@ def test_consuming_without_acknowledging_leaves_it_there(magnetar: Run, topic: s
     assert magnetar("message", "consume", topic, "-s", "s", "-n", "0", "--wait", "1").out == "again\n"
 
 
-def test_consuming_a_part_of_a_batch_goes_on_behind_it(magnetar: Run, topic: str) -> None:
+def test_consuming_part_of_batch_goes_on_behind_it(magnetar: Run, topic: str) -> None:
     magnetar("message", "produce", topic, "a", "b", "c", "d")
     for wanted in ("a\nb\n", "c\nd\n"):
         assert magnetar("message", "consume", topic, "-s", "s", "-n", "2").out == wanted
@@ -183,7 +183,7 @@ def test_lines_of_standard_input_are_messages(shell: Run, magnetar: Run, topic: 
     assert magnetar("message", "read", topic).out == "one\ntwo\n\nfour\n"
 
 
-def test_a_pipe_carries_a_topic_to_another(shell: Run, magnetar: Run, topic: str) -> None:
+def test_pipe_carries_topic_to_another(shell: Run, magnetar: Run, topic: str) -> None:
     fill(magnetar, topic, 3)
     assert shell(f"magnetar message read {topic} -q | magnetar message produce {topic}-copy").code == 0
     assert magnetar("message", "read", f"{topic}-copy").out == magnetar("message", "read", topic).out
@@ -193,7 +193,7 @@ def test_a_pipe_carries_a_topic_to_another(shell: Run, magnetar: Run, topic: str
 
 
 @pytest.mark.parametrize("kind", ["produce", "roundtrip"])
-def test_a_measurement_counts_what_was_stored(magnetar: Run, broker: Standalone, topic: str, kind: str) -> None:
+def test_measurement_counts_what_was_stored(magnetar: Run, broker: Standalone, topic: str, kind: str) -> None:
     magnetar("subscription", "create", topic, "counted")
     ran = magnetar("perf", kind, topic, "--seconds", "0.5", "--rate", "200", "--size", "100", "-o", "json")
     assert ran.code == 0, ran.err
@@ -207,14 +207,14 @@ def test_a_measurement_counts_what_was_stored(magnetar: Run, broker: Standalone,
     assert list(stats["subscriptions"]) == ["counted"], "a round trip takes its own subscription away again"
 
 
-def test_a_measurement_of_consuming_takes_the_backlog(magnetar: Run, broker: Standalone, topic: str) -> None:
+def test_measurement_of_consuming_takes_backlog(magnetar: Run, broker: Standalone, topic: str) -> None:
     magnetar("message", "produce", topic, "x", "--repeat", "500", "-q")
     found = magnetar("perf", "consume", topic, "--seconds", "3", "-o", "json").json
     assert (found["messages"], found["bytes"]) == (500, 500)
     assert backlog(broker, topic, "perf") == 0
 
 
-def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_does_not_know(tmp_path: Path) -> None:
+def test_measurement_ends_soon_after_broker_is_killed_with_reason(tmp_path: Path) -> None:
     with Standalone(tmp_path) as mortal:
         command = [sys.executable, "-m", "magnetar.cli.main", "perf", "produce", "--url", mortal.url]
         process = subprocess.Popen(
@@ -235,7 +235,7 @@ def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_doe
 # The same again
 
 
-def test_what_is_there_already_or_gone_already_is_no_error_where_that_was_said(magnetar: Run, name: str) -> None:
+def test_existing_or_missing_object_is_no_error_if_allowed(magnetar: Run, name: str) -> None:
     """A script that was cut off runs again."""
     things = [
         ("tenant", [name]),
@@ -255,7 +255,7 @@ def test_what_is_there_already_or_gone_already_is_no_error_where_that_was_said(m
         assert magnetar(noun, "delete", *named, "--yes", "--if-exists").code == 0
 
 
-def test_a_topic_with_other_partitions_is_not_the_one_that_was_asked_for(magnetar: Run, name: str) -> None:
+def test_topic_with_other_partitions_is_not_accepted(magnetar: Run, name: str) -> None:
     again = ["topic", "create", name, "--if-not-exists"]
     for partitions, code in (("3", 0), ("3", 0), ("4", 4)):
         assert magnetar(*again, "--partitions", partitions).code == code

@@ -64,7 +64,7 @@ class Lines:
         return line.decode()
 
 
-def test_a_pipe_gets_one_look_behind_another_until_ctrl_c(
+def test_pipe_gets_one_look_behind_another_until_ctrl_c(
     environment: dict[str, str], broker: Standalone, topic: str
 ) -> None:
     with watching(environment, "topic", "list", "--watch=100ms", "-o", "jsonl") as process:
@@ -81,7 +81,7 @@ def test_a_pipe_gets_one_look_behind_another_until_ctrl_c(
         assert "magnetar: " not in told
 
 
-def test_a_reader_that_has_seen_enough_ends_it(environment: dict[str, str], topic: str) -> None:
+def test_reader_that_has_seen_enough_ends_it(environment: dict[str, str], topic: str) -> None:
     with watching(environment, "topic", "lookup", topic, "--watch=100ms", "-o", "csv") as process:
         assert Lines(process.stdout).next().startswith("at,topic,")
         assert process.stdout is not None
@@ -97,7 +97,7 @@ def test_what_is_gone_ends_it(environment: dict[str, str], broker: Standalone, t
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_restarted_is_noted_and_watched_again(environment: dict[str, str], tmp_path: Path) -> None:
+def test_broker_that_is_restarted_is_noted_and_watched_again(environment: dict[str, str], tmp_path: Path) -> None:
     with Standalone(tmp_path / "mortal") as mortal:
         own = {**environment, "MAGNETAR_URL": mortal.url, "MAGNETAR_ADMIN_URL": mortal.http}
         with watching(own, "tenant", "list", "--watch=100ms", "-o", "name") as process:
@@ -114,7 +114,7 @@ def test_a_broker_that_is_restarted_is_noted_and_watched_again(environment: dict
 
 
 @pytest.mark.parametrize("how", ["ctrl-c", "terminate"])
-def test_a_terminal_is_drawn_over_and_left_as_it_was_found(environment: dict[str, str], topic: str, how: str) -> None:
+def test_terminal_is_drawn_over_and_left_as_it_was_found(environment: dict[str, str], topic: str, how: str) -> None:
     above, below = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "magnetar.cli.main", "topic", "show", topic, "--watch=100ms"],

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
 
-def test_aliases_mean_the_verbs_and_nouns_of_ours(magnetar: Run, topic: str) -> None:
+def test_aliases_mean_verbs_and_nouns_of_ours(magnetar: Run, topic: str) -> None:
     assert topic in magnetar("topic", "ls").out
     assert f"persistent://public/default/{topic}" in magnetar("topic", "describe", topic).out
     assert magnetar("sub", "create", topic, "billing").code == 0
@@ -35,7 +35,7 @@ def test_line_without_its_separator_ends_with_its_number(shell: Run, topic: str)
     assert "line 2 has no ':'" in ran.err
 
 
-def test_subscription_may_be_the_second_word(magnetar: Run, topic: str) -> None:
+def test_subscription_may_be_second_word(magnetar: Run, topic: str) -> None:
     magnetar("message", "produce", topic, "one")
     assert magnetar("message", "consume", topic, "billing").out == "one\n"
     assert magnetar("message", "consume", topic, "billing", "-s", "other").code == 2
@@ -46,7 +46,7 @@ def test_subscription_may_be_the_second_word(magnetar: Run, topic: str) -> None:
     assert "magnetar message peek TOPIC SUBSCRIPTION" in magnetar("message", "peek", topic).err
 
 
-def test_peek_leaves_out_acknowledged_messages_of_a_batch(shell: Run, magnetar: Run, topic: str) -> None:
+def test_peek_leaves_out_acknowledged_messages_of_batch(shell: Run, magnetar: Run, topic: str) -> None:
     magnetar("sub", "create", topic, "billing")
     assert shell(f"printf 'one\\ntwo\\nthree\\n' | magnetar message produce {topic} -").code == 0
     magnetar("message", "consume", topic, "billing", "-n", "2")
@@ -60,7 +60,7 @@ def test_delayed_message_comes_after_its_delay(magnetar: Run, topic: str) -> Non
     assert magnetar("message", "consume", topic, "billing", "--wait", "10").out == "later\n"
 
 
-def test_subscription_of_a_scalable_topic_has_the_type_that_is_named(magnetar: Run, name: str, topic: str) -> None:
+def test_subscription_of_scalable_topic_has_type_that_is_named(magnetar: Run, name: str, topic: str) -> None:
     full = f"topic://public/default/{name}"
     magnetar("topic", "create", full)
     assert magnetar("sub", "create", full, "workers", "--type", "queue").code == 0
@@ -95,7 +95,7 @@ def test_options_of_other_tools_are_answered_with_ours(magnetar: Run, topic: str
     assert f"run: magnetar message read {topic} {right} 3" in ran.err
 
 
-def test_dry_run_of_a_reshape_shows_segments(magnetar: Run, broker: Standalone, name: str) -> None:
+def test_dry_run_of_reshape_shows_segments(magnetar: Run, broker: Standalone, name: str) -> None:
     full = f"topic://public/default/{name}"
     magnetar("topic", "create", full, "--segments", "2")
     split = magnetar("topic", "split", full, "0", "--dry-run").out
@@ -111,7 +111,7 @@ def test_dry_run_of_a_reshape_shows_segments(magnetar: Run, broker: Standalone, 
     assert "steps" in scaled
 
 
-def test_dry_run_of_a_deletion_and_a_seek_shows_what_is_lost(magnetar: Run, topic: str) -> None:
+def test_dry_run_of_deletion_and_seek_shows_what_is_lost(magnetar: Run, topic: str) -> None:
     magnetar("sub", "create", topic, "billing", "--start", "earliest")
     magnetar("message", "produce", topic, "one", "two")
     deleted = magnetar("topic", "delete", topic, "--dry-run").out

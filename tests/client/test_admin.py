@@ -71,7 +71,7 @@ def test_brokers_say_who_they_are(admin: Admin) -> None:
         assert "serviceUrl" in admin.clusters.get("standalone")
 
 
-def test_a_setting_is_changed_while_running_and_restored(admin: Admin) -> None:
+def test_setting_is_changed_while_running_and_restored(admin: Admin) -> None:
     with admin:
         (key, *_) = [one for one in admin.brokers.dynamic_settings() if one == "maxConcurrentLookupRequest"]
         admin.brokers.change_setting(key, "777")
@@ -105,7 +105,7 @@ def test_tenants_and_clusters_live_and_end(admin: Admin, namespace: str) -> None
         admin.clusters.delete(name)
 
 
-def test_a_namespace_has_policies_with_types(admin: Admin, namespace: str) -> None:
+def test_namespace_has_policies_with_types(admin: Admin, namespace: str) -> None:
     with admin:
         other = f"{namespace}-made"
         admin.namespaces.create(other, Policies(message_ttl_in_seconds=5))
@@ -155,7 +155,7 @@ def test_properties_of_namespaces_and_topics_come_and_go(admin: Admin, namespace
         assert admin.topics.properties(topic) == {"l": "w"}
 
 
-def test_a_topic_lives_and_ends(admin: Admin, broker: Server, namespace: str) -> None:
+def test_topic_lives_and_ends(admin: Admin, broker: Server, namespace: str) -> None:
     topic = f"persistent://{namespace}/a b%c"  # a name that must be escaped
     with admin:
         admin.topics.create(topic)
@@ -184,7 +184,7 @@ def test_a_topic_lives_and_ends(admin: Admin, broker: Server, namespace: str) ->
             admin.topics.names(f"{namespace}-none")
 
 
-def test_a_partitioned_topic_grows(admin: Admin, broker: Server, namespace: str) -> None:
+def test_partitioned_topic_grows(admin: Admin, broker: Server, namespace: str) -> None:
     topic = f"persistent://{namespace}/parts"
     with admin:
         admin.topics.create(topic, partitions=2)
@@ -207,7 +207,7 @@ def test_a_partitioned_topic_grows(admin: Admin, broker: Server, namespace: str)
         assert admin.topics.names(namespace) == []
 
 
-def test_a_subscription_moves(admin: Admin, broker: Server, topic: str) -> None:
+def test_subscription_moves(admin: Admin, broker: Server, topic: str) -> None:
     def backlog() -> int:
         return admin.topics.stats(topic).subscriptions["s"].msgBacklog
 
@@ -257,7 +257,7 @@ def test_messages_are_looked_at(admin: Admin, broker: Server, topic: str) -> Non
             admin.messages.peek(topic, "s", 4)
 
 
-def test_a_batch_is_looked_at_message_by_message(admin: Admin, broker: Server, topic: str) -> None:
+def test_batch_is_looked_at_message_by_message(admin: Admin, broker: Server, topic: str) -> None:
     async def send() -> None:
         async with Client(broker.url) as client:
             producer = await client.create_producer(topic)
@@ -290,7 +290,7 @@ def test_schemas_are_added_and_found(admin: Admin, topic: str) -> None:
         assert admin.schemas.delete(topic) >= 0
 
 
-async def test_the_awaiting_face_says_the_same(broker: Server, namespace: str) -> None:
+async def test_awaiting_face_says_same(broker: Server, namespace: str) -> None:
     async with AsyncAdmin(broker.http) as admin:
         calls = [admin.topics.create(f"persistent://{namespace}/t{number}") for number in range(5)]
         await asyncio.gather(*calls)
@@ -303,7 +303,7 @@ async def test_the_awaiting_face_says_the_same(broker: Server, namespace: str) -
             await admin.topics.stats(f"persistent://{namespace}/none")
 
 
-def test_a_forked_child_uses_connections_of_its_own(admin: Admin) -> None:
+def test_forked_child_uses_connections_of_its_own(admin: Admin) -> None:
     with admin:
         names = admin.tenants.names()
         for _ in range(3):
@@ -323,7 +323,7 @@ def test_nobody_there_is_not_ready() -> None:
         admin.tenants.create("x", allowed_clusters=["standalone"])
 
 
-def test_the_command_line_shows_any_server(
+def test_command_line_shows_any_server(
     broker: Server, topic: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MAGNETAR_URL", broker.url)

@@ -24,7 +24,7 @@ def active(admin: Admin, name: str = X) -> list[int]:
     return sorted(one.segmentId for one in admin.scalable.metadata(name).segments.values() if one.state == "ACTIVE")
 
 
-def test_a_scalable_topic_lives_and_is_reshaped(admin: Admin) -> None:
+def test_scalable_topic_lives_and_is_reshaped(admin: Admin) -> None:
     scalable = admin.scalable
     scalable.create(X, segments=2, properties={"team": "a", "kind": "b=c, d"})
     scalable.create("topic://public/default/y", properties={"team": "a"})
@@ -62,7 +62,7 @@ def test_a_scalable_topic_lives_and_is_reshaped(admin: Admin) -> None:
     assert scalable.names("public/default") == ["topic://public/default/y"]
 
 
-def test_refusals_are_of_the_class_that_says_what_to_do(admin: Admin) -> None:
+def test_refusals_are_of_class_that_says_what_to_do(admin: Admin) -> None:
     scalable = admin.scalable
     scalable.create(X)
     with pytest.raises(AlreadyExists):

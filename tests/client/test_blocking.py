@@ -54,7 +54,7 @@ def test_posted_messages_keep_their_order_and_send_comes_behind_them(client, top
             assert [int(reader.receive(60).data) for _ in range(2_001)] == list(range(2_001))
 
 
-def test_posting_more_than_the_client_may_hold_waits(broker, topic):
+def test_posting_more_than_client_may_hold_waits(broker, topic):
     with magnetar.Client(broker.url, pending_messages_max=10) as client:
         producer = client.create_producer(topic)
         for _ in range(1_000):
@@ -64,7 +64,7 @@ def test_posting_more_than_the_client_may_hold_waits(broker, topic):
         assert producer.pending == 0
 
 
-def test_many_threads_share_a_client(client, topic):
+def test_many_threads_share_client(client, topic):
     producer = client.create_producer(topic)
 
     def send(number: int) -> None:
@@ -81,7 +81,7 @@ def test_many_threads_share_a_client(client, topic):
     assert {number: found.count(number) for number in range(8)} == dict.fromkeys(range(8), 20)
 
 
-def test_iterating_ends_with_the_topic(broker, client, topic):
+def test_iterating_ends_with_topic(broker, client, topic):
     with client.create_producer(topic) as producer:
         for number in range(3):
             producer.send(b"%d" % number)
@@ -94,7 +94,7 @@ def test_iterating_ends_with_the_topic(broker, client, topic):
     assert found == [b"0", b"1", b"2"]
 
 
-def test_a_listener_may_block(client, topic):
+def test_listener_may_block(client, topic):
     heard: list[bytes] = []
     done = threading.Event()
     producer = client.create_producer(topic)
@@ -114,7 +114,7 @@ def test_a_listener_may_block(client, topic):
     assert heard == [b"0", b"1", b"2"]
 
 
-def test_a_callback_must_not_block(client, topic):
+def test_callback_must_not_block(client, topic):
     producer = client.create_producer(topic)
     caught: list[BaseException] = []
     done = threading.Event()
@@ -147,7 +147,7 @@ def test_seeks_redeliveries_and_partitions(broker, client, topic):
         assert sorted(once_more) == sorted(first)
 
 
-def test_what_came_while_nobody_waited_is_at_hand_one_by_one_and_a_seek_puts_it_away(client, topic):
+def test_prefetched_messages_are_received_one_by_one_until_seek(client, topic):
     producer = client.create_producer(topic)
     with client.subscribe(topic, "s", initial_position=EARLIEST) as consumer:
         producer.send(b"a")
@@ -162,7 +162,7 @@ def test_what_came_while_nobody_waited_is_at_hand_one_by_one_and_a_seek_puts_it_
         assert [consumer.receive(60).data for _ in range(3)] == [b"a", b"b", b"c"]
 
 
-def test_a_table_view_follows(client, topic):
+def test_table_view_follows(client, topic):
     with client.create_producer(topic, schema=magnetar.String()) as producer:
         producer.send("1", key="a")
         producer.send("2", key="b")
@@ -177,7 +177,7 @@ def test_a_table_view_follows(client, topic):
             assert dict(table) == {"b": "2", "c": "4"}
 
 
-def test_errors_are_those_of_the_tree(broker, client, topic):
+def test_errors_are_those_of_tree(broker, client, topic):
     with pytest.raises(NotFound):
         client.create_producer("persistent://nobody/nowhere/t")
     producer = client.create_producer(topic)
@@ -188,7 +188,7 @@ def test_errors_are_those_of_the_tree(broker, client, topic):
         magnetar.Client("pulsar://localhost:1", operation_timeout_s=0.2).create_producer(topic)
 
 
-def test_refusal_has_a_short_traceback(client, topic):
+def test_refusal_has_short_traceback(client, topic):
     with client.create_producer(topic) as producer:
         producer.send(b"without a schema")
     missing = "persistent://nobody/nowhere/t"
@@ -205,7 +205,7 @@ def test_refusal_has_a_short_traceback(client, topic):
         assert not [line for line in lines if "/client/connection/" in line], lines
 
 
-def test_closing_the_client_stores_what_was_posted(broker, topic):
+def test_closing_client_stores_what_was_posted(broker, topic):
     with magnetar.Client(broker.url) as client:
         producer = client.create_producer(topic, batching=magnetar.Batching(delay_s=60, linger=True))
         producer.post(b"x")
@@ -216,7 +216,7 @@ def test_closing_the_client_stores_what_was_posted(broker, topic):
         assert reader.receive(60).data == b"x"
 
 
-def test_a_forked_worker_uses_what_its_parent_made(client, topic):
+def test_forked_worker_uses_what_its_parent_made(client, topic):
     producer = client.create_producer(topic)
     consumer = client.subscribe(topic, "s", type=magnetar.SubscriptionType.SHARED, initial_position=EARLIEST)
     producer.send(b"parent")
@@ -252,7 +252,7 @@ def test_worker_pools_of_every_kind(broker, client, topic, method):
     assert len(set(ids)) == 4
 
 
-def test_an_interrupted_wait_leaves_the_consumer_usable(client, topic):
+def test_interrupted_wait_leaves_consumer_usable(client, topic):
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     started = time.monotonic()
     with pytest.raises(magnetar.NoMessage):
@@ -287,7 +287,7 @@ def test_two_threads_receive_from_one_consumer_and_together_miss_nothing(client,
     assert consumer.queued == 0
 
 
-def test_a_keyboard_interrupt_while_waiting_loses_no_message(client, topic):
+def test_keyboard_interrupt_while_waiting_loses_no_message(client, topic):
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic)
     here = threading.get_ident()
@@ -307,13 +307,13 @@ def test_a_keyboard_interrupt_while_waiting_loses_no_message(client, topic):
         assert int(consumer.receive(60).data) == number
 
 
-def test_a_thread_whose_message_another_one_took_waits_where_the_next_one_is_put(client, topic):
+def test_thread_without_message_waits_for_next_one(client, topic):
     with client.subscribe(topic, "s", initial_position=EARLIEST) as consumer:
         consumer._crossing.fetch(15)  # as of a thread that saw one and came too late: it does not wait on the loop
         assert not len(consumer._crossing.shelf)
 
 
-def test_two_threads_share_a_reader_and_neither_waits_for_what_the_other_brought(client, topic):
+def test_two_threads_share_reader_without_waiting_for_each_other(client, topic):
     with client.create_producer(topic) as producer:
         for number in range(20):
             producer.post(b"%d" % number)
@@ -329,7 +329,7 @@ def test_two_threads_share_a_reader_and_neither_waits_for_what_the_other_brought
 
 
 @pytest.mark.parametrize("closed", ["consumer", "client"])
-def test_acknowledgements_that_wait_in_the_mailbox_are_sent_by_a_close(broker, topic, closed):
+def test_acknowledgements_that_wait_in_mailbox_are_sent_by_close(broker, topic, closed):
     with magnetar.Client(broker.url) as client:
         with client.create_producer(topic) as producer:
             for number in range(3):
@@ -346,7 +346,7 @@ def test_acknowledgements_that_wait_in_the_mailbox_are_sent_by_a_close(broker, t
         assert consumer.receive(60).data == b"2"
 
 
-def test_a_seek_and_a_redelivery_come_behind_the_acknowledgements_before_them(client, topic):
+def test_seek_and_redelivery_come_behind_acknowledgements_before_them(client, topic):
     with client.create_producer(topic, batching=None) as producer:
         for number in range(4):
             producer.send(b"%d" % number)
@@ -361,7 +361,7 @@ def test_a_seek_and_a_redelivery_come_behind_the_acknowledgements_before_them(cl
         assert [consumer.receive(60).data for _ in range(4)] == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_forked_child_neither_sends_its_parents_acknowledgements_nor_takes_its_messages(client, topic):
+def test_forked_child_leaves_acknowledgements_and_messages_to_parent(client, topic):
     with client.create_producer(topic) as producer:
         for number in range(3):
             producer.send(b"%d" % number)

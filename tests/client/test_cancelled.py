@@ -49,7 +49,7 @@ async def cancelled_everywhere(call: Callable[[int], Coroutine[Any, Any, Any]]) 
     [None, Batching(), Batching(linger=True, delay_s=0.002), Batching(by_key=True)],
     ids=["single", "eager", "lingering", "by-key"],
 )
-async def test_sends_cancelled_at_every_await_are_stored_once_and_in_order_or_not_at_all(broker, topic, batching):
+async def test_cancelled_sends_are_stored_once_in_order_or_never(broker, topic, batching):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic, batching=batching)
@@ -115,7 +115,7 @@ async def test_batches_of_receives_cancelled_at_every_await_lose_nothing(broker,
         assert found == sent
 
 
-async def test_confirmed_acknowledgements_cancelled_at_every_await_are_made_or_come_again(broker, topic):
+async def test_cancelled_confirmed_acknowledgements_are_stored_or_redelivered(broker, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         async with await client.create_producer(topic, batching=None) as producer:

@@ -74,7 +74,7 @@ def in_order(numbers: list[int]) -> bool:
 @pytest.mark.parametrize(
     "batching", [None, pytest.param(Batching(), marks=pytest.mark.slow)], ids=["single", "batched"]
 )
-async def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_reshapes(server, batching):
+async def test_checkpoint_at_any_moment_replays_rest_in_order_after_reshapes(server, batching):
     async with opened(server, f"replay-{batching is None}") as cluster:
         taken: list[tuple[int, bytes]] = []
         got: list[int] = []
@@ -102,7 +102,7 @@ async def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_
             assert sorted(await take(late, 5)) == list(range(cluster.sent - 5, cluster.sent))
 
 
-async def test_children_are_not_opened_before_the_parent_was_received_and_are_done_at_once_where_nothing_was_sent(
+async def test_children_open_after_parent_is_received(
     server,
 ):
     async with opened(server, "children") as cluster:
@@ -119,7 +119,7 @@ async def test_children_are_not_opened_before_the_parent_was_received_and_are_do
             assert reader.positions[1] == DONE
 
 
-async def test_latest_is_resolved_once_what_comes_after_the_open_is_received_whatever_segment_it_goes_to(server):
+async def test_latest_is_resolved_once_and_later_messages_are_received(server):
     async with opened(server, "latest") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
@@ -136,7 +136,7 @@ async def test_latest_is_resolved_once_what_comes_after_the_open_is_received_wha
             assert sorted(await take(again, 32)) == list(range(40, 72))
 
 
-async def test_a_time_is_a_place_in_every_segment(server):
+async def test_time_is_place_in_every_segment(server):
     async with opened(server, "time") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
@@ -151,7 +151,7 @@ async def test_a_time_is_a_place_in_every_segment(server):
             await quiet(later)
 
 
-async def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
+async def test_seek_moves_both_ways_and_drops_queued_messages(server):
     async with opened(server, "seek") as cluster:
         await cluster.send(30)
         async with await cluster.reader() as reader:
@@ -173,7 +173,7 @@ async def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
             assert await take(reader, 1) == [31]
 
 
-async def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
+async def test_checkpoint_of_earlier_life_of_topic_is_refused(server):
     async with opened(server, "life") as cluster:
         await cluster.send(5)
         async with await cluster.reader() as reader:
@@ -185,7 +185,7 @@ async def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
             await cluster.reader(kept)
 
 
-async def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_an_error_or_an_explicit_gap(server):
+async def test_checkpoint_of_recreated_plain_topic_is_error_or_gap(server):
     async with opened(server, "plain-life") as cluster:
         cluster.topic = "persistent://public/default/plain-life"
         await cluster.send(5)
@@ -212,7 +212,7 @@ async def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_a
 
 
 @pytest.mark.slow
-async def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrated(server):
+async def test_checkpoint_works_under_both_names_of_migrated_topic(server):
     async with opened(server, "two-names") as cluster:
         cluster.topic = old = "persistent://public/default/two-names"
         new = "topic://public/default/two-names"
@@ -239,7 +239,7 @@ async def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrate
             assert (await member.checkpoint()).places[0] == DONE  # type: ignore[index]
 
 
-async def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
+async def test_segment_that_went_unread_is_error_or_explicit_gap(server):
     """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
 
     async with opened(server, "gap") as cluster:
@@ -262,7 +262,7 @@ async def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server)
 
 
 @pytest.mark.slow
-async def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_killed(tmp_path):
+async def test_reader_continues_after_last_message_when_broker_is_killed(tmp_path):
     with Standalone(tmp_path / "broker", KEPT) as server:
         async with opened(server, "killed") as cluster:
             await cluster.send(200, batching=Batching(messages_max=7))
@@ -277,7 +277,7 @@ async def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_ki
                 assert in_order(got)
 
 
-async def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_close(server):
+async def test_two_readers_receive_everything_and_leave_nothing_behind(server):
     async with opened(server, "two", segments=3) as cluster:
         await cluster.send(40)
         async with await cluster.reader() as one, await cluster.reader() as other:
@@ -286,7 +286,7 @@ async def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_clos
         assert not stats.subscriptions
 
 
-async def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_waits_for_them(server):
+async def test_blocking_consumer_counts_messages_taken_by_threads_only(server):
     async with opened(server, "blocking") as cluster:
         await cluster.send(20)
         await cluster.admin.scalable.split(cluster.topic, 0)
@@ -313,7 +313,7 @@ async def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_
 
 
 @pytest.mark.slow
-async def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp_path):
+async def test_messages_that_broker_deleted_meanwhile_are_error_not_silence(tmp_path):
     """Nothing keeps them: no subscription, no retention. Asked again until they are gone."""
     settings = {
         "managedLedgerMinLedgerRolloverTimeMinutes": 0,

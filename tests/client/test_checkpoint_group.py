@@ -51,7 +51,7 @@ async def until_both_have(*members: aio.CheckpointConsumer[bytes], segments: int
             await asyncio.sleep(0.05)
 
 
-async def test_members_share_the_segments_each_message_comes_once_and_the_checkpoint_is_of_all(server):
+async def test_members_share_segments_and_checkpoint_covers_all(server):
     async with opened(server, "group-shares", segments=4) as cluster:
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
             await until_both_have(one, other, segments=2)
@@ -69,7 +69,7 @@ async def test_members_share_the_segments_each_message_comes_once_and_the_checkp
             assert sorted(await take(back, 10)) == list(range(80, 90))
 
 
-async def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that_it_was(server):
+async def test_new_member_continues_at_position_of_previous_owner(server):
     async with opened(server, "group-joins", segments=4) as cluster:
         await cluster.send(40)
         async with await cluster.reader(group="g") as one:
@@ -80,7 +80,7 @@ async def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that
                 assert sorted(first + got[0] + got[1]) == list(range(40))
 
 
-async def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_it_is_gone(server):
+async def test_unconfirmed_messages_of_lost_member_go_to_others(server):
     async with opened(server, "group-leaves") as cluster:
         await cluster.send(20)
         async with await cluster.reader(group="g") as one:
@@ -91,7 +91,7 @@ async def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_i
             assert sorted(said + await take(other, 12)) == list(range(20))
 
 
-async def test_children_are_given_out_when_the_groups_checkpoint_says_that_their_parent_is_done(server):
+async def test_children_are_assigned_when_checkpoint_covers_parent(server):
     async with opened(server, "group-children") as cluster:
         await cluster.send(30)
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
@@ -108,7 +108,7 @@ async def test_children_are_given_out_when_the_groups_checkpoint_says_that_their
             assert (await other.checkpoint()).places[0] == DONE  # type: ignore[index]
 
 
-async def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_there(server):
+async def test_latest_applies_to_new_group_only(server):
     async with opened(server, "group-latest", segments=2) as cluster:
         await cluster.send(10)
         async with await cluster.reader(InitialPosition.LATEST, group="g"):
@@ -120,7 +120,7 @@ async def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_i
                 await back.seek(InitialPosition.EARLIEST)
 
 
-async def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_gap(server):
+async def test_deletion_before_new_group_reads_is_error_or_gap(server):
     """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
 
     async with opened(server, "group-gap") as cluster:
@@ -146,7 +146,7 @@ async def take_all(member: aio.CheckpointConsumer[bytes]) -> None:
         await member.receive(60)
 
 
-async def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring_it_back(server):
+async def test_members_of_deleted_group_end_and_do_not_recreate_it(server):
     async with opened(server, "group-ended", segments=2) as cluster:
         await cluster.send(10)
         async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
@@ -159,14 +159,14 @@ async def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring
             assert not await cluster.admin.scalable.subscriptions(cluster.topic)
 
 
-async def test_a_name_that_has_cursors_is_no_group(server):
+async def test_name_that_has_cursors_is_no_group(server):
     async with opened(server, "group-named") as cluster, await cluster.client.stream_consumer(cluster.topic, "s"):
         with pytest.raises(errors.MagnetarError):
             await cluster.reader(group="s")
 
 
 @pytest.mark.slow
-async def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_checkpoint(server):
+async def test_hold_of_group_is_renewed_while_member_is_connected(server):
     async with opened(server, "group-alive") as cluster:
         first = await cluster.client.hold(cluster.topic, "g", expires_s=3)
         async with await cluster.reader(group="g"):
@@ -177,7 +177,7 @@ async def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no
                     until_ms = (await cluster.admin.holds.get(cluster.topic, "g")).untilMs
 
 
-async def test_members_on_an_empty_topic_that_is_reshaped_are_told_no_loss(server):
+async def test_members_on_empty_reshaped_topic_report_no_loss(server):
     """H-R4: nothing was ever stored or deleted."""
 
     async with (

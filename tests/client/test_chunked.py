@@ -61,7 +61,7 @@ async def data(consumer: aio.StreamConsumer[bytes] | aio.CheckpointConsumer[byte
 
 
 @pytest.mark.parametrize("ends", ["before it is acknowledged", "after the next consumer came"])
-async def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_no_other_again(server, ends):
+async def test_stream_consumer_stopped_between_chunks_gets_surrounding_message_once(server, ends):
     async with opened(server, f"stream-{ends.split()[0]}") as cluster, cluster.two() as (whole, cut):
         rest = await around(whole, cut)
         if ends.startswith("before"):
@@ -113,7 +113,7 @@ async def test_id_taken_after_its_acknowledgement_says_no_more_than_before(serve
             assert await data(third) == b"large"
 
 
-async def test_subscription_that_began_between_chunks_comes_to_the_segments_behind(server):
+async def test_subscription_that_began_between_chunks_comes_to_segments_behind(server):
     async with opened(server, "latest") as cluster, cluster.two() as (whole, cut):
         large = cut.cut(b"large", 2)
         await cut.write(large[0])
@@ -130,7 +130,7 @@ async def test_subscription_that_began_between_chunks_comes_to_the_segments_behi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stream", "checkpoint"])
-async def test_application_that_is_slow_gets_a_message_whose_chunks_came_far_apart(server, kind):
+async def test_slow_application_gets_message_with_distant_chunks(server, kind):
     async with opened(server, f"slow-{kind}") as cluster, cluster.two() as (whole, cut):
         large = cut.cut(b"large", 2)
         await cut.write(large[0])
@@ -152,7 +152,7 @@ async def test_application_that_is_slow_gets_a_message_whose_chunks_came_far_apa
                     await consumer.acknowledge_cumulative(message, confirm=True)
 
 
-async def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(server):
+async def test_checkpoint_between_chunks_replays_message_around_and_no_other(server):
     async with opened(server, "checkpoint") as cluster:
         async with cluster.two() as (whole, cut):
             one, two = cut.cut(b"first large", 3), cut.cut(b"second large", 2)
@@ -178,7 +178,7 @@ async def test_checkpoint_between_chunks_replays_the_message_around_and_no_other
                     assert await data(again) == expected
 
 
-async def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_other(server):
+async def test_group_stopped_between_chunks_continues_with_surrounding_message_only(server):
     async with opened(server, "group") as cluster:
         client, topic = cluster.client, cluster.topic
         async with cluster.two() as (whole, cut):
@@ -196,7 +196,7 @@ async def test_group_that_stops_between_chunks_goes_on_with_the_message_around_a
                 assert await data(alone) == b"large"
 
 
-async def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_message_around(server):
+async def test_reader_disconnected_between_chunks_continues_with_surrounding_message(server):
     async with opened(server, "lost") as cluster:
         with Proxy(server.port) as proxy:
             async with aio.Client(proxy.url) as client, cluster.two() as (whole, cut):
@@ -212,7 +212,7 @@ async def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_
                     assert await data(reader) == b"behind"
 
 
-async def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(server):
+async def test_seek_to_checkpoint_between_chunks_brings_message_around(server):
     async with opened(server, "seek") as cluster, cluster.two() as (whole, cut):
         rest = await around(whole, cut)
         await cut.write(rest)
@@ -225,7 +225,7 @@ async def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(ser
 
 
 @pytest.mark.parametrize("kind", ["stream", "queue", "checkpoint"])
-async def test_message_that_a_split_cut_short_keeps_nobody_from_what_comes_after(server, kind):
+async def test_message_cut_by_split_does_not_block_later_ones(server, kind):
     async with opened(server, f"short-{kind}") as cluster:
         async with cluster.two() as (whole, cut):
             large = cut.cut(b"large", 2)

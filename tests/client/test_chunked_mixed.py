@@ -67,7 +67,7 @@ async def test_stream_consumer_receives_all_and_leaves_no_backlog(server, every)
             await quiet(again)
 
 
-async def test_stream_consumer_that_leaves_early_leaves_the_rest(server):
+async def test_stream_consumer_that_leaves_early_leaves_rest(server):
     async with opened_topic(server, "mixed-leaves", Reshaped, 1) as cluster:
         await mix(server, segment_of(cluster.topic))
         options = {"initial_position": EARLIEST, "chunked_pending_max": PENDING_MAX}

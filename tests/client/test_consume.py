@@ -67,7 +67,7 @@ CODECS = {
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
 @pytest.mark.parametrize("codec", CODECS)
-async def test_every_codec_of_the_stock_client(broker, stock, topic, codec, batched):
+async def test_every_codec_of_stock_client(broker, stock, topic, codec, batched):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(topic, compression_type=CODECS[codec], batching_enabled=batched)
@@ -76,7 +76,7 @@ async def test_every_codec_of_the_stock_client(broker, stock, topic, codec, batc
 
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
-async def test_every_field_of_the_stock_client(broker, stock, topic, batched):
+async def test_every_field_of_stock_client(broker, stock, topic, batched):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", schema=STRING)
         producer = stock.create_producer(topic, producer_name="me", batching_enabled=batched)
@@ -97,7 +97,7 @@ async def test_every_field_of_the_stock_client(broker, stock, topic, batched):
         assert abs(message.publish_time_ms - time.time() * 1000) < 60_000
 
 
-async def test_chunks_of_the_stock_client(broker, stock, topic):
+async def test_chunks_of_stock_client(broker, stock, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED)
         producer = stock.create_producer(topic, batching_enabled=False, chunking_enabled=True)
@@ -122,7 +122,7 @@ async def test_delayed_messages_come_in_time(broker, stock, topic):
         assert [message.data for message in await take(consumer, 2)] == [b"now", b"later"]
 
 
-async def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(broker, stock, topic):
+async def test_one_subscription_passed_between_clients_goes_on_where_it_was(broker, stock, topic):
     async with connected(broker) as client:
         ours = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=False), 9)
@@ -138,7 +138,7 @@ async def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(
         assert [message.data for message in await take(again, 3)] == [b"m6", b"m7", b"m8"]
 
 
-async def test_ids_are_the_stock_clients_ids(broker, stock, topic):
+async def test_ids_are_stock_clients_ids(broker, stock, topic):
     async with connected(broker) as client:
         reader = await client.create_reader(topic, MessageId.EARLIEST)
         producer = stock.create_producer(topic, batching_enabled=False)
@@ -156,7 +156,7 @@ async def test_exclusive_is_exclusive(broker, topic):
             await client.subscribe(topic, "s")
 
 
-async def test_shared_is_shared_with_the_stock_client(broker, stock, topic):
+async def test_shared_is_shared_with_stock_client(broker, stock, topic):
     async with connected(broker) as client:
         ours = await client.subscribe(topic, "s", type=SHARED)
         theirs = stock.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
@@ -241,7 +241,7 @@ async def _sorted_out(first: Consumer, second: Consumer) -> tuple[Consumer, Cons
                 return one, other
 
 
-async def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
+async def test_parts_of_batch_stay_acknowledged_across_consumers(start, topic):
     broker = start(acknowledgmentAtBatchIndexLevelEnabled=True)
 
     async with connected(broker) as client:
@@ -260,7 +260,7 @@ async def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic)
         await nothing(again)
 
 
-async def test_the_end_of_a_terminated_topic(broker, topic):
+async def test_end_of_terminated_topic(broker, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic)
@@ -298,7 +298,7 @@ async def test_unsubscribing_forgets_everything(broker, stock, topic):
         assert (await take(again, 1))[0].data == b"m0"
 
 
-async def test_a_queue_of_none(broker, stock, topic):
+async def test_queue_of_none(broker, stock, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SHARED, queue_messages=0)
         other = await client.subscribe(topic, "s", type=SHARED)

@@ -19,7 +19,7 @@ EARLIEST = InitialPosition.EARLIEST
 SHARED = SubscriptionType.SHARED
 
 
-async def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, topic):
+async def test_refused_message_comes_again_and_is_buried_in_end(broker, stock, topic):
     async with connected(broker) as client:
         dead = stock.subscribe(f"{topic}-s-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest)
         consumer = await client.subscribe(
@@ -41,7 +41,7 @@ async def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, st
         dead.close()
 
 
-async def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
+async def test_message_put_off_comes_back_through_retry_topic(broker, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(
             topic, "s", type=SHARED, retry=True, dead_letters=DeadLetters(redeliveries_max=3), initial_position=EARLIEST
@@ -87,7 +87,7 @@ async def test_seeks_by_id_and_by_time(broker, stock, topic):
         assert await consumer.last_message_id() == taken[-1].id
 
 
-async def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
+async def test_seek_into_batch_of_stock_client(broker, stock, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         send(stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500), 10)

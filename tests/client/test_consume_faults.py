@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_clock
 EARLIEST = InitialPosition.EARLIEST
 
 
-async def test_a_broker_killed_while_messages_flow(start, topic):
+async def test_broker_killed_while_messages_flow(start, topic):
     broker = start()
 
     async with Client(broker.url) as client:
@@ -64,7 +64,7 @@ async def test_a_broker_killed_while_messages_flow(start, topic):
         assert consumer.counters.attaches >= 2
 
 
-async def test_a_reader_sees_everything_exactly_once_through_cut_cables(broker, proxy, stock, topic):
+async def test_reader_sees_everything_exactly_once_through_cut_cables(broker, proxy, stock, topic):
     producer = stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=1)
     async with Client(proxy.url) as client:
         reader = await client.create_reader(topic, MessageId.EARLIEST)
@@ -83,7 +83,7 @@ async def test_a_reader_sees_everything_exactly_once_through_cut_cables(broker, 
         assert seen == sent
 
 
-async def test_acknowledged_before_a_cut_is_not_seen_again_and_the_rest_is(broker, proxy, stock, topic):
+async def test_acknowledged_before_cut_is_not_seen_again_and_rest_is(broker, proxy, stock, topic):
     async with Client(proxy.url) as client:
         consumer = await client.subscribe(topic, "s", type=SubscriptionType.SHARED)
         send(stock.create_producer(topic, batching_enabled=False), 10)
@@ -132,7 +132,7 @@ async def test_receives_cancelled_at_any_moment_lose_nothing(broker, stock, topi
         await nothing(consumer)
 
 
-async def test_timeouts_of_the_application_lose_nothing(broker, stock, topic):
+async def test_timeouts_of_application_lose_nothing(broker, stock, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(topic, batching_enabled=False)
@@ -167,7 +167,7 @@ async def test_closing_while_receiving_ends_it(broker, topic):
             assert isinstance(outcome, MagnetarError)
 
 
-async def test_a_topic_unloaded_under_its_consumers_goes_on(broker, stock, topic):
+async def test_topic_unloaded_under_its_consumers_goes_on(broker, stock, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         producer = stock.create_producer(topic, batching_enabled=False)

@@ -58,7 +58,7 @@ async def test_partitions_added_later_are_read_from_their_first_message(broker, 
         assert len(consumer.partitions) == 3
 
 
-async def test_a_seek_of_all_partitions_and_of_one(broker, stock, topic):
+async def test_seek_of_all_partitions_and_of_one(broker, stock, topic):
     partitioned(broker, topic, 2)
 
     async with connected(broker) as client:
@@ -82,7 +82,7 @@ async def test_several_topics(broker, stock, topic):
         assert {(message.topic, message.data) for message in taken} == {(f"{topic}-a", b"a"), (f"{topic}-b", b"b")}
 
 
-async def test_a_pattern_follows_its_namespace(broker, stock, namespace):
+async def test_pattern_follows_its_namespace(broker, stock, namespace):
     async def take_after(producer, consumer):
         send(producer, 2)
         return await take(consumer, 2)
@@ -101,7 +101,7 @@ async def test_a_pattern_follows_its_namespace(broker, stock, namespace):
         assert sorted(consumer.topics) == [f"persistent://{namespace}/log-{number}" for number in (1, 2, 3)]
 
 
-async def test_a_pattern_without_a_watch_asks_now_and_then(start, topic):
+async def test_pattern_without_watch_asks_now_and_then(start, topic):
     broker = start(enableBrokerTopicListWatcher=False)
 
     async with connected(broker) as client:
@@ -137,7 +137,7 @@ async def test_readers_start_where_they_are_told(broker, stock, topic):
         assert (await back.receive(WAIT_S)).data == b"m0"
 
 
-async def test_a_reader_of_partitions(broker, stock, topic):
+async def test_reader_of_partitions(broker, stock, topic):
     partitioned(broker, topic, 3)
 
     async with connected(broker) as client:
@@ -151,7 +151,7 @@ async def test_a_reader_of_partitions(broker, stock, topic):
         assert len(await reader.receive_batch(30, timeout_s=5)) >= 1
 
 
-async def test_a_table_view_is_complete_and_follows(broker, stock, topic):
+async def test_table_view_is_complete_and_follows(broker, stock, topic):
     async with connected(broker) as client:
         producer = stock.create_producer(topic, schema=pulsar.schema.StringSchema())
         for number in range(20):

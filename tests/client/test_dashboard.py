@@ -85,14 +85,14 @@ def test_dashboard_uses_only_metrics_and_labels_that_exist(server):
         assert labels - OF_PROMETHEUS <= found[name] | {"cluster"}, name
 
 
-def test_every_family_of_a_live_broker_is_in_the_table(server):
+def test_every_family_of_live_broker_is_in_table(server):
     for name in live(scrape(server)):
         assert name in FAMILIES or re.sub("_(bucket|sum|count)$", "", name) in FAMILIES, name
     for name in ("process_resident_memory_bytes", "process_open_fds", "magnetar_data_free_bytes"):
         assert re.search(rf"^{name}{{[^}}]*}} [1-9]", scrape(server), re.MULTILINE), name
 
 
-def test_backlog_is_shown_after_a_kill_without_clients(server):
+def test_backlog_is_shown_after_kill_without_clients(server):
     topic = "persistent://public/default/left"
     with magnetar.Client(server.url) as client:
         client.subscribe(topic, "s").close()

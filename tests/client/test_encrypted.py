@@ -32,7 +32,7 @@ def keys(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("discard", [False, True], ids=["kept", "discarded"])
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
-def test_an_encrypted_message_is_passed_by_and_left_to_whoever_has_the_key(broker, topic, keys, batching, discard):
+def test_encrypted_message_is_skipped_without_acknowledgement(broker, topic, keys, batching, discard):
     stock = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:
         secret = stock.create_producer(topic, encryption_key="k", crypto_key_reader=keys, batching_enabled=batching)

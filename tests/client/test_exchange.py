@@ -119,7 +119,7 @@ async def test_keys_keep_their_order_and_their_consumer_whatever_is_batched(brok
 
 
 @pytest.mark.parametrize("packing", ["single", "batch"])
-async def test_cumulative_acknowledgement_up_to_the_middle(broker, topic, packing):
+async def test_cumulative_acknowledgement_up_to_middle(broker, topic, packing):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", initial_position=EARLIEST)
         producer = await client.create_producer(topic, batching=PACKINGS[packing])
@@ -136,7 +136,7 @@ async def test_cumulative_acknowledgement_up_to_the_middle(broker, topic, packin
             await shared.acknowledge_cumulative(MessageId(1, 1))
 
 
-async def test_redelivery_counts_go_up_and_other_subscriptions_do_not_see_them(broker, topic):
+async def test_redelivery_counts_rise_for_own_subscription_only(broker, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s", type=SubscriptionType.SHARED, initial_position=EARLIEST)
         other = await client.subscribe(topic, "other", type=SubscriptionType.SHARED, initial_position=EARLIEST)
@@ -149,7 +149,7 @@ async def test_redelivery_counts_go_up_and_other_subscriptions_do_not_see_them(b
         assert (await other.receive(WAIT_S)).redelivery_count == 0
 
 
-async def test_one_consumer_too_many_is_told_so_and_the_first_goes_on(broker, topic):
+async def test_consumer_over_limit_is_refused_and_first_continues(broker, topic):
     async with connected(broker) as client:
         consumer = await client.subscribe(topic, "s")
         with pytest.raises(ConsumerBusy):
@@ -183,7 +183,7 @@ async def test_everything_comes_once_through_unloads_when_everything_is_acknowle
 
 
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
-async def test_both_clients_on_one_topic_see_the_same_messages_under_the_same_ids(broker, stock, topic, batched):
+async def test_both_clients_receive_same_messages_with_same_ids(broker, stock, topic, batched):
     """Each client writes, each client reads all of it."""
     theirs = stock.create_producer(topic, batching_enabled=batched, batching_max_publish_delay_ms=20)
     stock_reader = stock.create_reader(topic, pulsar.MessageId.earliest)

@@ -47,7 +47,7 @@ def counted(found: Lag, messages: int) -> None:
     assert 0 <= found.age_s < 600
 
 
-async def test_stream_lag_counts_messages_over_a_split(server):
+async def test_stream_lag_counts_messages_over_split(server):
     async with (
         opened(server, "stream") as cluster,
         await cluster.client.stream_consumer(cluster.topic, "s", initial_position=EARLIEST) as consumer,
@@ -106,7 +106,7 @@ async def test_plain_consumer_and_reader_lag_count_messages(server):
             counted(await reader.lag(), COUNT)
 
 
-async def test_blocking_consumers_have_a_lag(server):
+async def test_blocking_consumers_have_lag(server):
     def blocking(topic: str) -> None:
         with magnetar.Client(server.url) as client:
             with client.stream_consumer(topic, "bs", initial_position=EARLIEST) as stream:

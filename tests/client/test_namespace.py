@@ -92,7 +92,7 @@ both = pytest.mark.parametrize("kind", ["queue", "stream"])
 
 
 @both
-async def test_every_topic_is_received_and_one_that_comes_later_from_its_first_message(server, kind):
+async def test_later_topic_of_namespace_is_received_from_its_first_message(server, kind):
     async with opened(server) as cluster:
         await cluster.make("a", "b")
         await cluster.send("a", "before")
@@ -107,7 +107,7 @@ async def test_every_topic_is_received_and_one_that_comes_later_from_its_first_m
 
 
 @both
-async def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is_another(server, kind):
+async def test_deleted_topic_is_closed_and_successor_is_another_topic(server, kind):
     async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume(kind)
@@ -124,7 +124,7 @@ async def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is
         assert consumer.failing == {}
 
 
-async def test_message_of_a_drained_segment_is_confirmed_though_other_topics_have_one_of_its_number(server):
+async def test_message_of_drained_segment_is_confirmed_despite_equal_number_elsewhere(server):
     async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume("queue")
@@ -138,7 +138,7 @@ async def test_message_of_a_drained_segment_is_confirmed_though_other_topics_hav
 
 
 @both
-async def test_only_topics_with_the_properties_are_attached(server, kind):
+async def test_only_topics_with_properties_are_attached(server, kind):
     async with opened(server) as cluster:
         await cluster.make("red", colour="red", size="1")
         await cluster.make("blue", colour="blue", size="1")
@@ -183,7 +183,7 @@ async def test_closing_acknowledges_nothing(server, kind):
 
 
 @both
-async def test_a_topic_that_is_split_goes_on(server, kind):
+async def test_topic_that_is_split_goes_on(server, kind):
     async with opened(server) as cluster:
         await cluster.make("a", "b")
         consumer = await cluster.consume(kind)
@@ -194,7 +194,7 @@ async def test_a_topic_that_is_split_goes_on(server, kind):
         assert await take(consumer, 17) == sorted([("b", "b0"), *(("a", str(number)) for number in range(16))])
 
 
-async def test_poison_goes_to_the_dead_letters_of_its_topic_which_are_not_consumed(server):
+async def test_poison_goes_to_dead_letter_topic_that_is_not_consumed(server):
     async with opened(server) as cluster:
         await cluster.make("a")
         letters = DeadLetters(redeliveries_max=1)
@@ -223,7 +223,7 @@ async def test_message_that_is_put_off_comes_back_once(server):
         assert consumer.topics == [cluster.name("a"), cluster.name("b")]
 
 
-async def test_topic_that_cannot_be_attached_does_not_keep_the_others_and_is_named(server):
+async def test_topic_that_cannot_attach_is_named_and_others_continue(server):
     async with opened(server) as cluster:
         await cluster.make("a", "b")
         async with await cluster.client.stream_consumer(cluster.name("a"), "s"):
@@ -235,7 +235,7 @@ async def test_topic_that_cannot_be_attached_does_not_keep_the_others_and_is_nam
         assert await take(consumer, 1) == [("b", "b0")]
 
 
-async def test_a_namespace_that_is_not_there_is_the_callers(server):
+async def test_namespace_that_is_not_there_is_callers(server):
     async with opened(server) as cluster:
         with pytest.raises(errors.TopicNotFound, match="does not exist"):
             await cluster.client.queue_consumer(Namespace("public/nowhere"), "s")

@@ -80,7 +80,7 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("order", ["ours-first", "ours-last"])
-def test_neither_order_of_imports_nor_the_kind_of_pool_matters(neighbours, tmp_path, order, method):
+def test_neither_order_of_imports_nor_kind_of_pool_matters(neighbours, tmp_path, order, method):
     imports = f"{FIRST}\n{THEN}" if order == "ours-first" else f"{THEN}\n{FIRST}"
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(imports=imports))

@@ -44,7 +44,7 @@ def behind(plan: Plan) -> int:
     return sum(one.messages for one in plan.stretches.values())
 
 
-async def test_a_plan_counts_the_same_range_before_and_after_a_split(server: Standalone) -> None:
+async def test_plan_counts_same_range_before_and_after_split(server: Standalone) -> None:
     topic = "topic://public/default/plan-split"
     async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
         await admin.scalable.create(topic, segments=2)
@@ -70,7 +70,7 @@ async def test_a_plan_counts_the_same_range_before_and_after_a_split(server: Sta
         assert few.stretches[SegmentId(0)].marks[-1].messages == 7
 
 
-def test_the_blocking_client_plans_and_holds_too(server: Standalone) -> None:
+def test_blocking_client_plans_and_holds_too(server: Standalone) -> None:
     topic = "topic://public/default/plan-blocking"
     with Client(server.url) as client:
         with client.create_producer(topic) as producer:
@@ -93,7 +93,7 @@ def test_the_blocking_client_plans_and_holds_too(server: Standalone) -> None:
 
 
 @pytest.mark.slow
-def test_a_hold_survives_a_kill_and_keeps_what_retention_drops_from_sealed_segments_too(tmp_path: Path) -> None:
+def test_hold_survives_kill_and_keeps_messages_beyond_retention(tmp_path: Path) -> None:
     held, free = "topic://public/default/held", "topic://public/default/free"
 
     async def dropped(client: aio.Client) -> None:

@@ -101,7 +101,7 @@ async def opened(server: Standalone, topic: str) -> AsyncIterator[World]:
 
 @pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
 @pytest.mark.parametrize("order", ["chain", "barrier"])
-async def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_replay(
+async def test_every_row_is_read_once_in_order_through_reshapes(
     server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo], order: str
 ) -> None:
     async with opened(server, f"topic://public/default/{facts.__name__.lower()}-{order}") as world:
@@ -132,7 +132,7 @@ async def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in
 
 
 @pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
-async def test_a_query_from_the_end_reads_what_comes_after(
+async def test_query_from_end_reads_what_comes_after(
     server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo]
 ) -> None:
     async with opened(server, f"topic://public/default/{facts.__name__.lower()}-latest") as world:
@@ -147,7 +147,7 @@ async def test_a_query_from_the_end_reads_what_comes_after(
         assert sorted(number for _, number in await world.rows(await query.tasks(at, end))) == list(range(40, 50))
 
 
-async def test_a_hold_is_made_where_a_query_begins_and_only_ever_moved_by_what_it_has_read(server: Standalone) -> None:
+async def test_hold_is_created_at_start_and_follows_committed_batches(server: Standalone) -> None:
     async with opened(server, "topic://public/default/held") as world:
         await world.admin.scalable.create(world.topic, segments=1)
         await world.publish(5)

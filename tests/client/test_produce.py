@@ -55,7 +55,7 @@ def read(stock: pulsar.Client, topic: str, count: int, **options: object) -> lis
 
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("batching", [None, Batching(), Batching(by_key=True)], ids=["single", "batch", "by-key"])
-async def test_every_codec_reaches_the_stock_client(broker, stock, topic, compression, batching):
+async def test_every_codec_reaches_stock_client(broker, stock, topic, compression, batching):
     values = [b"value-%d " % number * 20 for number in range(50)]
 
     async with (
@@ -68,7 +68,7 @@ async def test_every_codec_reaches_the_stock_client(broker, stock, topic, compre
 
 
 @pytest.mark.parametrize("batching", [None, Batching(linger=True, delay_s=0.05)], ids=["single", "batch"])
-async def test_every_field_reaches_the_stock_client(broker, stock, topic, batching):
+async def test_every_field_reaches_stock_client(broker, stock, topic, batching):
     async with (
         connected(broker) as client,
         await client.create_producer(topic, name="mine", batching=batching) as producer,
@@ -88,7 +88,7 @@ async def test_every_field_reaches_the_stock_client(broker, stock, topic, batchi
     assert abs(first.publish_timestamp() - time.time() * 1000) < 60_000
 
 
-async def test_message_ids_are_those_the_stock_client_sees(broker, stock, topic):
+async def test_message_ids_are_those_stock_client_sees(broker, stock, topic):
     ids = []
 
     async with connected(broker) as client:
@@ -104,7 +104,7 @@ async def test_message_ids_are_those_the_stock_client_sees(broker, stock, topic)
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
-async def test_chunks_reach_the_stock_client_as_one_message(start, topic, compression):
+async def test_chunks_reach_stock_client_as_one_message(start, topic, compression):
     broker = start(maxMessageSize=20_000)
     large = bytes(range(256)) * 400 + b"end"
 
@@ -124,7 +124,7 @@ async def test_chunks_reach_the_stock_client_as_one_message(start, topic, compre
     assert (whole.partition_key(), whole.properties()) == ("k", {"a": "b"})
 
 
-async def test_a_delayed_message_is_held_for_the_stock_client(broker, stock, topic):
+async def test_delayed_message_is_held_for_stock_client(broker, stock, topic):
     consumer = stock.subscribe(topic, "s", pulsar.ConsumerType.Shared)
 
     started = time.monotonic()
@@ -137,7 +137,7 @@ async def test_a_delayed_message_is_held_for_the_stock_client(broker, stock, top
     assert time.monotonic() - started > LATE_S - 0.5
 
 
-async def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker, stock, topic):
+async def test_texts_and_json_are_read_through_stock_clients_schemas(broker, stock, topic):
     @dataclass
     class Order:
         id: int
@@ -166,7 +166,7 @@ async def test_texts_and_json_are_read_through_the_stock_clients_schemas(broker,
     assert (told["type"], json.loads(told["data"])["name"]) == ("JSON", "Order")
 
 
-async def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
+async def test_schemas_of_stock_client_are_ours_too(broker, stock, topic):
     @dataclass
     class Order:
         id: int
@@ -189,7 +189,7 @@ async def test_schemas_of_the_stock_client_are_ours_too(broker, stock, topic):
             assert (await reader.receive(15)).value == Order(7, "seven")
 
 
-async def test_a_schema_that_does_not_fit_is_refused(broker, topic):
+async def test_schema_that_does_not_fit_is_refused(broker, topic):
     async with connected(broker) as client:
         await (await client.create_producer(topic)).send(b"without a schema")
         with pytest.raises(IncompatibleSchema):
@@ -257,7 +257,7 @@ async def test_two_producers_of_one_name(broker, topic):
             await client.create_producer(topic, name="mine")
 
 
-async def test_a_terminated_topic_and_a_namespace_that_is_not_there(broker, topic):
+async def test_terminated_topic_and_namespace_that_is_not_there(broker, topic):
     async with connected(broker) as client:
         producer = await client.create_producer(topic)
         await producer.send(b"last")

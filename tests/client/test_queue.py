@@ -59,7 +59,7 @@ async def numbers(consumer: aio.QueueConsumer[bytes], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])
-async def test_several_consumers_acknowledge_every_message_while_the_topic_is_reshaped_under_load(server, batched):
+async def test_queue_consumers_acknowledge_everything_while_topic_is_reshaped(server, batched):
     """One of them refuses now and then, one comes and goes: what it had is another's then. Each message is acknowledged
     by exactly one of them; of batches, which come again as a whole where one of their messages is refused, by at least
     one.
@@ -115,7 +115,7 @@ async def test_several_consumers_acknowledge_every_message_while_the_topic_is_re
                     await asyncio.sleep(0.01)
 
 
-async def test_subscription_that_is_away_while_its_topic_is_split_and_merged_gets_everything_later(server):
+async def test_offline_queue_subscription_receives_everything_after_splits_and_merges(server):
     async with opened(server, "offline") as cluster:
         await cluster.send(range(10))
         await (await cluster.queue()).close()  # from here on
@@ -127,7 +127,7 @@ async def test_subscription_that_is_away_while_its_topic_is_split_and_merged_get
             assert await numbers(consumer, 50) == list(range(10, 60))
 
 
-async def test_new_subscription_from_the_start_reads_every_generation(server):
+async def test_new_subscription_from_start_reads_every_generation(server):
     async with opened(server, "generations") as cluster:
         for turn in range(4):
             await cluster.send(range(turn * 10, turn * 10 + 10))
@@ -136,7 +136,7 @@ async def test_new_subscription_from_the_start_reads_every_generation(server):
             assert await numbers(consumer, 40) == list(range(40))
 
 
-async def test_consumer_stays_on_a_sealed_segment_while_another_has_messages_of_it_and_gets_them(server):
+async def test_consumer_stays_on_sealed_segment_until_others_acknowledge(server):
     async with opened(server, "stays") as cluster:
         one = await cluster.queue(initial_position=EARLIEST, queue_messages=5)
         two = await cluster.queue(queue_messages=5)
@@ -161,7 +161,7 @@ async def test_consumer_stays_on_a_sealed_segment_while_another_has_messages_of_
         await one.close()
 
 
-async def test_stream_subscription_is_not_consumed_as_a_queue_and_the_other_way_round(server):
+async def test_subscription_type_mismatch_between_stream_and_queue_is_refused(server):
     async with opened(server, "types") as cluster:
         await cluster.admin.scalable.create_subscription(cluster.topic, "ordered")
         with pytest.raises(errors.Refused, match="of type STREAM"):
@@ -188,7 +188,7 @@ async def test_deleted_topic_ends_its_queue_consumers(server):
             await consumer.receive(WAIT_S)
 
 
-async def test_iteration_ends_when_the_consumer_is_closed(server):
+async def test_iteration_ends_when_consumer_is_closed(server):
     async with opened(server, "iterated") as cluster:
         consumer = await cluster.queue(initial_position=EARLIEST)
         await cluster.send(range(5))
@@ -203,7 +203,7 @@ async def test_iteration_ends_when_the_consumer_is_closed(server):
             await consumer.receive(1)
 
 
-def test_threads_share_a_blocking_queue_consumer_through_a_split(server):
+def test_threads_share_blocking_queue_consumer_through_split(server):
     topic = "topic://public/default/queue-blocking"
     with magnetar.Client(server.url) as client, magnetar.Admin(server.http) as admin:
         admin.scalable.create(topic)

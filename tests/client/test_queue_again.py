@@ -43,7 +43,7 @@ async def test_exactly_what_was_not_acknowledged_comes_again_on_every_segment(se
             assert await numbers(consumer, 40) == list(range(0, 120, 3))
 
 
-async def test_delayed_message_of_a_sealed_segment_is_delivered_and_keeps_the_segment_until_then(server):
+async def test_delayed_message_keeps_sealed_segment_until_delivery(server):
     async with (
         opened(server, "delayed") as cluster,
         await cluster.queue(initial_position=EARLIEST) as consumer,
@@ -64,7 +64,7 @@ async def test_delayed_message_of_a_sealed_segment_is_delivered_and_keeps_the_se
                 await asyncio.sleep(0.01)
 
 
-async def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_again(server):
+async def test_negative_and_late_acknowledgements_cause_redelivery(server):
     async with opened(server, "refused", segments=2) as cluster:
         await cluster.send(range(2), batching=None)
         async with await cluster.queue(initial_position=EARLIEST, nack=AT_ONCE, ack_timeout_s=1) as consumer:
@@ -80,7 +80,7 @@ async def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_aga
             assert consumer.counters.timeouts > 0
 
 
-async def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_active_one_with_all_it_had(server):
+async def test_poison_of_sealed_and_active_segments_becomes_dead_letter(server):
     async with opened(server, "poison") as cluster:
         letters = await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "letters", initial_position=EARLIEST)
         async with (
@@ -106,7 +106,7 @@ async def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_acti
             assert consumer.counters.dead_letters == 2
 
 
-async def test_message_that_is_put_off_comes_back_through_the_retry_topic_and_then_goes_to_the_dead_letters(server):
+async def test_message_reconsumed_later_returns_and_becomes_dead_letter(server):
     async with (
         opened(server, "put-off") as cluster,
         await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "dead", initial_position=EARLIEST) as dead,
@@ -125,7 +125,7 @@ async def test_message_that_is_put_off_comes_back_through_the_retry_topic_and_th
         await quiet(consumer)
 
 
-async def test_consumer_with_room_and_the_higher_priority_gets_everything(server):
+async def test_consumer_with_room_and_higher_priority_gets_everything(server):
     async with (
         opened(server, "priority", segments=2) as cluster,
         await cluster.queue(priority=0) as high,
@@ -151,7 +151,7 @@ async def test_what_waits_is_bounded_over_all_segments(server):
             assert sorted(seen) == list(range(200))
 
 
-async def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
+async def test_broker_killed_under_reshapes_loses_nothing_of_queue(tmp_path: Path):
     """What was received before may come again; every message that was stored is acknowledged in the end."""
     with Standalone(tmp_path / "killed", {"brokerDeduplicationEnabled": True}) as killed:
         async with opened(killed, "killed", segments=2) as cluster:
@@ -179,7 +179,7 @@ async def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: P
             assert acknowledged == set(range(600))
 
 
-async def test_only_the_poison_of_a_batch_is_buried(server):
+async def test_only_poison_of_batch_is_buried(server):
     """One bad message of 200, some work for each, and a redelivery that is due long before the others were taken."""
 
     async with opened(server, "one-poison") as cluster:
@@ -239,7 +239,7 @@ async def test_poison_in_chunks_is_buried_in_chunks(small, kind):
             assert consumer.counters.dead_letters == 2
 
 
-async def test_message_that_never_reached_an_application_has_no_redelivery(server):
+async def test_message_that_never_reached_application_has_no_redelivery(server):
     """Its consumer had it in its queue, and left."""
 
     async with opened(server, "unseen") as cluster:

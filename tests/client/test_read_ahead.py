@@ -69,7 +69,7 @@ def check_order(messages: list[Any]) -> None:
         assert numbers == sorted(set(numbers)), f"{key} came as {numbers}"
 
 
-async def test_consumer_that_acknowledges_at_end_gets_past_a_split(server: Standalone) -> None:
+async def test_consumer_that_acknowledges_at_end_gets_past_split(server: Standalone) -> None:
     async with opened(server, "one-split") as cluster:
         one = await consumer(cluster)
         await sent(cluster, 0, 15)
@@ -103,7 +103,7 @@ async def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server:
 
 
 @pytest.mark.parametrize("next_name", ["a", "b", "b after kill -9"])
-async def test_acknowledgements_of_many_generations_outlive_a_consumer_that_closes(
+async def test_acknowledgements_of_many_generations_outlive_consumer_that_closes(
     server: Standalone, next_name: str
 ) -> None:
     """Those of each generation are applied when those before it are on disk. The close waits for them."""
@@ -129,7 +129,7 @@ async def test_acknowledgements_of_many_generations_outlive_a_consumer_that_clos
         await other.close()
 
 
-async def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: Standalone) -> None:
+async def test_consumer_that_seeks_before_it_received_all_gets_past_split(server: Standalone) -> None:
     async with opened(server, "seeks") as cluster:
         one = await consumer(cluster, queue_messages=1)
         await sent(cluster, 0, 15)
@@ -142,7 +142,7 @@ async def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(serv
         await one.close()
 
 
-async def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: Standalone) -> None:
+async def test_reader_ahead_whose_segment_is_unloaded_keeps_order(server: Standalone) -> None:
     """The messages that waited in its queue come again, before those of the children (H-F20)."""
 
     async with opened(server, "unloaded") as cluster:
@@ -184,7 +184,7 @@ async def test_reader_ahead_that_dies_leaves_all_to_one_in_order(server: Standal
         await other.close()
 
 
-async def test_children_of_a_merge_wait_for_two_holders(server: Standalone) -> None:
+async def test_children_of_merge_wait_for_two_holders(server: Standalone) -> None:
     async with opened(server, "merge-of-two", segments=2) as cluster:
         ones = [await consumer(cluster, name=name) for name in ("a", "b")]
         await drained(*ones)

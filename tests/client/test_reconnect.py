@@ -86,7 +86,7 @@ def check(stream: Stream, found: list[int]) -> None:
 
 
 @BATCHINGS
-async def test_a_broker_killed_again_and_again_loses_nothing_acknowledged(start, topic, batching):
+async def test_broker_killed_again_and_again_loses_nothing_acknowledged(start, topic, batching):
     broker: Standalone = start()
 
     async with Client(broker.url, pending_messages_max=1_000) as client:
@@ -103,7 +103,7 @@ async def test_a_broker_killed_again_and_again_loses_nothing_acknowledged(start,
 
 
 @BATCHINGS
-async def test_a_topic_unloaded_under_load_loses_and_repeats_nothing(broker, topic, batching):
+async def test_topic_unloaded_under_load_loses_and_repeats_nothing(broker, topic, batching):
     async with Client(broker.url) as client:
         stream = Stream(client)
         running = asyncio.create_task(stream.run(topic, batching=batching))
@@ -116,7 +116,7 @@ async def test_a_topic_unloaded_under_load_loses_and_repeats_nothing(broker, top
         check(stream, await everything(client, topic))
 
 
-async def test_a_cable_cut_under_load_loses_nothing_and_with_deduplication_repeats_nothing(broker, namespace):
+async def test_cut_connection_loses_nothing_and_deduplication_repeats_nothing(broker, namespace):
     broker.admin("POST", f"namespaces/{namespace}/deduplication", True)
     topic = f"persistent://{namespace}/t"
 
@@ -135,7 +135,7 @@ async def test_a_cable_cut_under_load_loses_nothing_and_with_deduplication_repea
             assert found == list(range(stream.sent)), "stored once each, in order"
 
 
-async def test_a_consumer_goes_on_after_a_kill_where_it_was(start, topic):
+async def test_consumer_goes_on_after_kill_where_it_was(start, topic):
     broker: Standalone = start()
 
     async with Client(broker.url) as client:
@@ -158,7 +158,7 @@ async def test_a_consumer_goes_on_after_a_kill_where_it_was(start, topic):
         assert fresh == ["5", "6", "7", "8", "9", "10"]
 
 
-async def test_without_a_broker_a_send_times_out_and_the_producer_lives(start, topic):
+async def test_without_broker_send_times_out_and_producer_lives(start, topic):
     broker: Standalone = start()
 
     async with Client(broker.url) as client:

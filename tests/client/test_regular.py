@@ -71,7 +71,7 @@ class Keys:
 
 
 @pytest.mark.parametrize("partitions", [0, pytest.param(3, marks=pytest.mark.slow)])
-async def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_load(server, partitions):
+async def test_migration_under_load_keeps_promise_of_every_consumer(server, partitions):
     """Stream and checkpoint consumers every key in order, queue consumers every message; one that is away meanwhile
     misses nothing."""
 
@@ -126,7 +126,7 @@ async def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_
 
 
 @pytest.mark.parametrize("scheme", ["persistent", "topic"])
-async def test_what_is_put_off_before_and_after_a_migration_comes_back(server, scheme):
+async def test_what_is_put_off_before_and_after_migration_comes_back(server, scheme):
     """Whichever of its two names the topic is consumed by; by the plain one, also through the migration itself."""
 
     async with opened(server, f"put-off-{scheme}", 0) as plain:
@@ -157,7 +157,7 @@ async def test_what_is_put_off_before_and_after_a_migration_comes_back(server, s
         await producer.close()
 
 
-async def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(server):
+async def test_keys_of_partitioned_topic_follow_partition_routing(server):
     async with opened(server, "homes", 4) as plain:
         client = plain.client
         async with await client.create_producer(plain.topic, follow=True) as follows:
@@ -174,7 +174,7 @@ async def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send
         assert len(set.union(*homes.values())) > 1
 
 
-async def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over_all_when_the_other_leaves(server):
+async def test_two_stream_consumers_share_partitioned_topic_and_take_over(server):
     async with opened(server, "shared", 4) as plain:
         client, topic = plain.client, plain.topic
         first = await client.stream_consumer(topic, "s", initial_position=EARLIEST)
@@ -192,7 +192,7 @@ async def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over
             await first.acknowledge_cumulative(message)
 
 
-async def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told_where_its_topic_went(server):
+async def test_old_producer_blocks_migration_unless_forced(server):
     async with opened(server, "old", 0) as plain:
         client, topic = plain.client, plain.topic
         old = await client.create_producer(topic, name="old")
@@ -214,7 +214,7 @@ async def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told
             await again.send(b"1")
 
 
-async def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
+async def test_consumer_is_of_whole_topic_that_is_kept(server):
     async with opened(server, "whole", 0) as plain:
         for wrong in ("non-persistent://public/default/x", f"{plain.topic}-partition-0"):
             with pytest.raises(errors.Misuse, match="not a partition"):
@@ -230,7 +230,7 @@ async def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
         assert (await stream.receive(WAIT_S)).data == b"after"
 
 
-async def test_checkpoint_consumer_of_a_missing_plain_topic_fails(server):
+async def test_checkpoint_consumer_of_missing_plain_topic_fails(server):
     async with opened(server, "missing", 0) as plain:
         for group in (None, "readers"):
             async with asyncio.timeout(10):

@@ -53,7 +53,7 @@ def kept(ordering: OrderChecker) -> None:
     assert ordering.sent == ordering.received - ordering.redelivered > 0
 
 
-async def test_splits_and_merges_under_load_keep_every_key_in_order_and_lose_nothing(server):
+async def test_splits_and_merges_under_load_keep_order_and_messages(server):
     async with opened(server, "under-load", segments=2) as cluster:
         workload = Workload(cluster.client, cluster.load(), reshape=cluster.reshape)
         kept(await workload.run(4))
@@ -61,7 +61,7 @@ async def test_splits_and_merges_under_load_keep_every_key_in_order_and_lose_not
         kept(await workload.again("late", consumers=2))
 
 
-async def test_consumers_that_come_and_go_while_the_topic_is_reshaped_miss_nothing(server):
+async def test_joining_and_leaving_consumers_miss_nothing_during_reshapes(server):
     async with opened(server, "churn", segments=2) as cluster:
         workload = Workload(cluster.client, cluster.load(consumers=3, churn_s=0.7), reshape=cluster.reshape)
         kept(await workload.run(4))
@@ -90,7 +90,7 @@ async def test_broker_killed_under_load_loses_nothing_and_stores_nothing_twice(t
             assert late.received > 0
 
 
-async def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
+async def test_resend_with_same_numbers_after_split_is_stored_once(server):
     async with opened(server, "resend") as cluster:
         for again in range(2):
             async with await cluster.client.create_producer(cluster.topic, name="p") as producer:
@@ -113,7 +113,7 @@ async def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
-async def test_resend_without_keys_after_a_merge_is_stored_once(server, at_once):
+async def test_resend_without_keys_after_merge_is_stored_once(server, at_once):
     """What has no key is spread by its number: after a merge its number says which parent may have it."""
 
     async with opened(server, f"resend-keyless-{at_once}", segments=2) as cluster:
@@ -167,7 +167,7 @@ async def test_child_of_two_consumers_segments_waits_for_their_acknowledgements(
             await consumer.close()
 
 
-async def test_subscription_that_is_away_while_its_topic_is_split_gets_everything_later(server):
+async def test_offline_stream_subscription_receives_everything_after_split(server):
     async with opened(server, "offline") as cluster:
         await (await cluster.client.stream_consumer(cluster.topic, "s")).close()
         async with await cluster.client.create_producer(cluster.topic) as producer:
@@ -184,7 +184,7 @@ async def test_subscription_that_is_away_while_its_topic_is_split_gets_everythin
             assert seen == {f"k{key}": list(range(key, 30, 3)) for key in range(3)}
 
 
-async def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(server):
+async def test_segments_of_consumer_that_leaves_go_to_others_at_once(server):
     async with opened(server, "leaving", segments=4) as cluster:
         one = await cluster.client.stream_consumer(cluster.topic, "s", name="one")
         two = await cluster.client.stream_consumer(cluster.topic, "s", name="two")
@@ -196,7 +196,7 @@ async def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(serve
                 await asyncio.sleep(0.01)
 
 
-async def test_exclusive_producer_stays_the_only_one_through_a_split(server):
+async def test_exclusive_producer_stays_only_one_through_split(server):
     async with (
         opened(server, "exclusive") as cluster,
         await cluster.client.create_producer(cluster.topic, name="first", access_mode=AccessMode.EXCLUSIVE) as first,
@@ -210,7 +210,7 @@ async def test_exclusive_producer_stays_the_only_one_through_a_split(server):
         await first.send(b"4", key="a")
 
 
-async def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_closes(server):
+async def test_waiting_producer_gets_topic_when_holder_closes(server):
     async with opened(server, "waiting", segments=2) as cluster:
         client, topic = cluster.client, cluster.topic
         first = await client.create_producer(topic, name="first", access_mode=AccessMode.EXCLUSIVE)
@@ -226,7 +226,7 @@ async def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_
                 await second.send(b"2", key=f"key-{number}")
 
 
-async def test_large_message_in_chunks_crosses_a_split_whole(server):
+async def test_large_message_in_chunks_crosses_split_whole(server):
     async with opened(server, "chunks") as cluster:
         large = bytes(range(256)) * (48 * 1024)
         async with await cluster.client.create_producer(cluster.topic, chunking=True, batching=None) as producer:
@@ -273,7 +273,7 @@ async def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(se
         assert not await cluster.admin.scalable.subscriptions(cluster.topic)
 
 
-def test_blocking_client_produces_and_reads_through_a_split(server):
+def test_blocking_client_produces_and_reads_through_split(server):
     topic = "topic://public/default/blocking"
     with magnetar.Client(server.url) as client, magnetar.Admin(server.http) as admin:
         admin.scalable.create(topic)
@@ -299,7 +299,7 @@ def test_blocking_client_produces_and_reads_through_a_split(server):
                     consumer.receive(0.2)
 
 
-def test_threads_share_a_blocking_stream_consumer_and_none_waits_for_what_another_brought(server):
+def test_threads_share_blocking_stream_consumer_without_waiting_for_each_other(server):
     topic = "topic://public/default/threads"
     with magnetar.Client(server.url) as client:
         with client.create_producer(topic) as producer:

@@ -34,7 +34,7 @@ async def active(admin: aio.Admin, topic: str) -> list[int]:
     return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
 
 
-async def test_each_key_arrives_in_order_through_a_split_and_a_merge_of_pulsar_5(elsewhere: Pulsar) -> None:
+async def test_keys_arrive_in_order_through_reshapes_of_pulsar_5(elsewhere: Pulsar) -> None:
     topic = "topic://public/default/in-turn"
 
     async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
@@ -61,7 +61,7 @@ async def test_each_key_arrives_in_order_through_a_split_and_a_merge_of_pulsar_5
         assert found == {key: list(range(30)) for key in KEYS}
 
 
-async def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(elsewhere: Pulsar) -> None:
+async def test_reshapes_of_pulsar_5_lose_and_invent_nothing(elsewhere: Pulsar) -> None:
     topic = "topic://public/default/live"
     chance = random.Random(topic)
 
@@ -82,7 +82,7 @@ async def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_inven
         assert [one for one in ordering.findings if one.kind in ("lost", "invented")] == []
 
 
-async def test_a_checkpoint_of_a_topic_of_pulsar_5_replays_the_rest_in_order_after_a_split(elsewhere: Pulsar) -> None:
+async def test_checkpoint_on_pulsar_5_replays_rest_in_order_after_split(elsewhere: Pulsar) -> None:
     topic = "topic://public/default/checkpoints"
 
     async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
@@ -110,9 +110,7 @@ async def test_a_checkpoint_of_a_topic_of_pulsar_5_replays_the_rest_in_order_aft
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
-async def test_plain_topics_of_pulsar_5_are_used_and_followed_through_their_migration(
-    elsewhere: Pulsar, partitions: int
-) -> None:
+async def test_plain_topics_of_pulsar_5_are_followed_through_migration(elsewhere: Pulsar, partitions: int) -> None:
     """By producers and queue consumers: stream consumers of plain topics are refused by that server."""
     topic = f"persistent://public/default/plain-{partitions}"
 
@@ -132,7 +130,7 @@ async def test_plain_topics_of_pulsar_5_are_used_and_followed_through_their_migr
         assert len(await active(admin, topic)) == max(partitions, 1)
 
 
-async def test_queue_consumer_on_pulsar_5_gets_every_message_of_a_split_topic_once(elsewhere: Pulsar) -> None:
+async def test_queue_consumer_on_pulsar_5_gets_split_topic_once(elsewhere: Pulsar) -> None:
     topic = "topic://public/default/queued"
 
     async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
@@ -153,9 +151,7 @@ async def test_queue_consumer_on_pulsar_5_gets_every_message_of_a_split_topic_on
 
 
 @pytest.mark.parametrize("kind", ["queue", "stream"])
-async def test_consumer_of_a_namespace_of_pulsar_5_follows_topics_that_come_and_go(
-    elsewhere: Pulsar, kind: str
-) -> None:
+async def test_namespace_consumer_on_pulsar_5_follows_created_and_deleted_topics(elsewhere: Pulsar, kind: str) -> None:
     namespace = f"public/elsewhere-{kind}"
 
     async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:

@@ -106,7 +106,7 @@ both = pytest.mark.parametrize("kind", ["queue", "stream"])
 
 
 @both
-async def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_each_key_in_order(server, kind):
+async def test_seek_to_start_redelivers_everything_in_order_to_live_consumer(server, kind):
     async with opened(server) as topic:
         consumer = await topic.over_a_split(kind)
         await check(consumer, range(3, 6))
@@ -115,7 +115,7 @@ async def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_eac
 
 
 @both
-async def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(server, kind):
+async def test_skipped_messages_are_not_delivered_and_later_ones_are(server, kind):
     async with opened(server) as topic:
         await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
         await topic.send(2)
@@ -127,7 +127,7 @@ async def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does
 
 
 @both
-async def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(server, kind):
+async def test_seek_to_time_delivers_messages_published_from_then_on(server, kind):
     async with opened(server) as topic:
         await topic.send(2)
         await topic.admin.scalable.split(topic.name, 0)
@@ -142,7 +142,7 @@ async def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_
         await check(await topic.consume(kind), range(3, 5))
 
 
-async def test_place_in_a_child_skips_its_parent_and_leaves_its_sibling_where_it_is(server):
+async def test_position_in_child_skips_parent_and_keeps_sibling(server):
     async with opened(server) as topic:
         await topic.send(1)
         await topic.admin.scalable.split(topic.name, 0)
@@ -170,9 +170,7 @@ async def test_what_cannot_be_moved_is_refused(server):
 
 
 @both
-async def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_order_and_nothing_of_before(
-    server, kind
-):
+async def test_seek_to_start_redelivers_everything_in_order(server, kind):
     async with opened(server) as topic:
         consumer = await topic.over_a_split(kind)
         old = await consumer.receive_batch(9, timeout_s=WAIT_S)  # of the children; more is on its way
@@ -183,9 +181,7 @@ async def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_
 
 
 @both
-async def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_then_and_nothing_that_waited(
-    server, kind
-):
+async def test_seek_to_end_delivers_later_messages_only(server, kind):
     async with opened(server) as topic:
         consumer = await topic.consume(kind)
         await topic.send(3)
@@ -197,7 +193,7 @@ async def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_publ
 
 
 @both
-async def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_comes_behind_it(server, kind):
+async def test_seek_to_checkpoint_delivers_exactly_later_messages(server, kind):
     async with opened(server) as topic:
         reader = await topic.client.checkpoint_consumer(topic.name, start=EARLIEST)
         await topic.send(2)
@@ -218,7 +214,7 @@ async def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly
 
 
 @both
-def test_blocking_consumer_drops_what_had_crossed_to_its_thread_and_begins_at_a_time_again(server, kind):
+def test_seek_of_blocking_consumer_drops_messages_in_its_thread(server, kind):
     name = f"topic://public/default/seek-{next(_numbers)}"
     with Admin(server.http) as admin:
         admin.scalable.create(name)
@@ -247,7 +243,7 @@ async def test_plain_topic_has_no_segments_to_move_over(server):
 
 @pytest.mark.slow
 @both
-async def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back(tmp_path: Path, kind):
+async def test_broker_killed_during_seek_finishes_it_after_restart(tmp_path: Path, kind):
     with Standalone(tmp_path / "killed") as killed:
         async with opened(killed) as topic:
             await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())

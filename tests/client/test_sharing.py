@@ -163,7 +163,7 @@ async def opened(server: Standalone, name: str, segments: int = 1) -> AsyncItera
         assert scene.book.disorder == []
 
 
-async def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_acks_stick(server: Standalone) -> None:
+async def test_consumers_sharing_segment_get_disjoint_keys(server: Standalone) -> None:
     async with opened(server, "two") as scene:
         scene.start("a", "b")
         await scene.shared_by("a", "b")
@@ -180,7 +180,7 @@ async def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_a
             assert (await late.receive(PATIENCE_S)).data == b"end"
 
 
-async def test_who_joins_and_leaves_in_the_middle_of_traffic_changes_no_order_and_repeats_nothing(
+async def test_joining_and_leaving_sharers_keep_order_and_repeat_nothing(
     server: Standalone,
 ) -> None:
     async with opened(server, "joins") as scene:
@@ -199,7 +199,7 @@ async def test_who_joins_and_leaves_in_the_middle_of_traffic_changes_no_order_an
         assert scene.book.again == 0
 
 
-async def test_the_type_of_the_subscription_follows_from_alone_to_shared_and_back(server: Standalone) -> None:
+async def test_type_of_subscription_follows_from_alone_to_shared_and_back(server: Standalone) -> None:
     async with opened(server, "flips") as scene:
 
         async def has(kind: str) -> None:
@@ -220,7 +220,7 @@ async def test_the_type_of_the_subscription_follows_from_alone_to_shared_and_bac
         await scene.received(2 * len(KEYS))
 
 
-async def test_rebucket_makes_room_for_more_and_keeps_every_key_in_order(server: Standalone) -> None:
+async def test_rebucket_admits_more_consumers_and_keeps_key_order(server: Standalone) -> None:
     async with opened(server, "rebucket") as scene:
         await scene.admin.scalable.rebucket(scene.topic, 0, 2)
         scene.start(*"abc")
@@ -245,7 +245,7 @@ async def test_rebucket_makes_room_for_more_and_keeps_every_key_in_order(server:
 
 
 @pytest.mark.slow
-async def test_sixty_four_consumers_of_four_segments_come_and_go_everybody_works_and_no_key_is_out_of_order(
+async def test_many_consumers_on_four_segments_all_work_in_key_order(
     server: Standalone,
 ) -> None:
     async with opened(server, "crowd", segments=4) as scene:

@@ -46,7 +46,7 @@ def consumers(client: magnetar.Client) -> dict[str, Any]:
     }
 
 
-def test_what_is_no_message_and_no_place_is_misuse_at_every_consumer(server: Standalone) -> None:
+def test_invalid_message_or_position_is_misuse_at_every_consumer(server: Standalone) -> None:
     with magnetar.Client(server.url) as client, ExitStack() as stack:
         for topic in (PLAIN, f"{PLAIN}-2", SCALABLE):
             with client.create_producer(topic) as producer:
@@ -82,7 +82,7 @@ def elsewhere(name: str, received: dict[str, Any]) -> list[MessageId]:
     return [one.id for one in received.values() if one.topic.split("/")[3] != mine]
 
 
-def test_an_id_of_another_topic_acknowledges_nothing_although_the_place_is_there(server: Standalone) -> None:
+def test_id_of_another_topic_acknowledges_nothing_although_place_is_there(server: Standalone) -> None:
     topics = [f"topic://public/default/elsewhere-{number}" for number in (1, 2)]
     with magnetar.Client(server.url) as client, ExitStack() as stack:
         for topic in topics:

@@ -130,7 +130,7 @@ def same(found: list[Row], wanted: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_commit_publishes_what_it_names_once_and_nothing_else(kind: str) -> None:
+async def test_commit_publishes_what_it_names_once_and_nothing_else(kind: str) -> None:
     async with world(kind) as (running, client, topic):
         sink = StagedSink(client, topic, "query")
         first = [the_rows(task, 200) for task in range(3)]
@@ -155,7 +155,7 @@ async def test_a_commit_publishes_what_it_names_once_and_nothing_else(kind: str)
         assert not [name for name in names if "__stage" in name]
 
 
-async def test_all_that_a_row_says_is_published() -> None:
+async def test_all_that_row_says_is_published() -> None:
     async with world("plain") as (_, client, topic):
         sink = StagedSink(client, topic, "query")
         stage = await sink.begin(0)
@@ -173,9 +173,7 @@ async def test_all_that_a_row_says_is_published() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "scalable"])
-def test_a_broker_that_dies_at_any_step_of_publishing_goes_on_and_stores_nothing_twice(
-    tmp_path: Path, kind: str
-) -> None:
+def test_broker_killed_at_any_publish_step_stores_nothing_twice(tmp_path: Path, kind: str) -> None:
     """Each life of it ends at a mark. `stage.poured`: all of a stage is stored, and nothing says so yet."""
 
     async def body(running: Dying) -> None:
@@ -201,7 +199,7 @@ def test_a_broker_that_dies_at_any_step_of_publishing_goes_on_and_stores_nothing
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_broker_killed_while_it_publishes_goes_on_and_stores_nothing_twice(kind: str) -> None:
+async def test_broker_killed_while_publishing_stores_nothing_twice(kind: str) -> None:
     async with world(kind) as (running, client, topic):
         sink = StagedSink(client, topic, "query")
         rows = [the_rows(task, 8_000) for task in range(3)]
@@ -234,7 +232,7 @@ async def test_rows_are_published_once_through_splits_and_merges() -> None:
 
 
 @pytest.mark.slow
-async def test_numbered_rows_that_are_sent_again_come_once_through_splits_merges_and_kills() -> None:
+async def test_numbered_rows_resent_are_stored_once_through_reshapes_and_kills() -> None:
     """What `delivery=idempotent` stands on. No topic is told to deduplicate: the name of the producer is enough."""
 
     async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
@@ -277,7 +275,7 @@ async def test_two_drivers_of_one_batch_get_one_of_it() -> None:
         same(await read(client, topic, 20), the_rows(0, 20))
 
 
-async def test_an_aborted_batch_is_written_anew() -> None:
+async def test_aborted_batch_is_written_anew() -> None:
     async with world("plain") as (_, client, topic):
         sink = StagedSink(client, topic, "query")
         lost = await written(sink, 0, the_rows(0, 20))

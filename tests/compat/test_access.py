@@ -48,7 +48,7 @@ def test_shared_producers_stand_side_by_side(client: pulsar.Client, topic: str) 
         client.create_producer(topic, access_mode=Mode.Shared).send(b"x")
 
 
-def test_exclusive_refuses_a_second_producer_of_any_kind(client: pulsar.Client, topic: str) -> None:
+def test_exclusive_refuses_second_producer_of_any_kind(client: pulsar.Client, topic: str) -> None:
     client.create_producer(topic, access_mode=Mode.Exclusive).send(b"mine")
     with pytest.raises(pulsar.ProducerFenced):
         client.create_producer(topic, access_mode=Mode.Exclusive)
@@ -56,7 +56,7 @@ def test_exclusive_refuses_a_second_producer_of_any_kind(client: pulsar.Client, 
         client.create_producer(topic)
 
 
-def test_exclusive_is_refused_while_a_shared_producer_is_there(client: pulsar.Client, topic: str) -> None:
+def test_exclusive_is_refused_while_shared_producer_is_there(client: pulsar.Client, topic: str) -> None:
     first = client.create_producer(topic)
     with pytest.raises(pulsar.ProducerFenced):
         client.create_producer(topic, access_mode=Mode.Exclusive)
@@ -64,11 +64,11 @@ def test_exclusive_is_refused_while_a_shared_producer_is_there(client: pulsar.Cl
     client.create_producer(topic, access_mode=Mode.Exclusive).send(b"x")
 
 
-def test_waiting_is_granted_at_once_on_a_free_topic(client: pulsar.Client, topic: str) -> None:
+def test_waiting_is_granted_at_once_on_free_topic(client: pulsar.Client, topic: str) -> None:
     client.create_producer(topic, access_mode=Mode.WaitForExclusive).send(b"x")
 
 
-def test_waiters_come_in_their_order_one_after_the_other(
+def test_waiters_come_in_their_order_one_after_other(
     broker: Standalone, client: pulsar.Client, connect: Connect, topic: str
 ) -> None:
     holder = client.create_producer(topic, access_mode=Mode.Exclusive)
@@ -86,7 +86,7 @@ def test_waiters_come_in_their_order_one_after_the_other(
     second.join().send(b"y")
 
 
-def test_a_waiter_gets_its_turn_when_the_holders_connection_breaks(
+def test_waiter_gets_its_turn_when_holders_connection_breaks(
     broker: Standalone, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     holder = connect(proxy.url).create_producer(topic, access_mode=Mode.Exclusive)
@@ -99,7 +99,7 @@ def test_a_waiter_gets_its_turn_when_the_holders_connection_breaks(
         holder.send(b"third")
 
 
-def test_an_exclusive_producer_keeps_its_topic_over_a_broken_connection(
+def test_exclusive_producer_keeps_its_topic_over_broken_connection(
     broker: Standalone, client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s")
@@ -113,7 +113,7 @@ def test_an_exclusive_producer_keeps_its_topic_over_a_broken_connection(
         client.create_producer(topic, access_mode=Mode.Exclusive)
 
 
-def test_fencing_shuts_out_the_holder_and_everybody_who_waits(
+def test_fencing_shuts_out_holder_and_everybody_who_waits(
     broker: Standalone, client: pulsar.Client, connect: Connect, topic: str
 ) -> None:
     holder = client.create_producer(topic, access_mode=Mode.Exclusive)
@@ -139,7 +139,7 @@ def test_fencing_shuts_out_shared_producers_too(
             producer.send(b"no")
 
 
-def test_the_fenced_stay_out_after_unload_and_reconnect(
+def test_fenced_stay_out_after_unload_and_reconnect(
     broker: Standalone, client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s")
@@ -157,7 +157,7 @@ def test_the_fenced_stay_out_after_unload_and_reconnect(
     assert texts(take(consumer, 2)) == ["old", "new"]
 
 
-def test_the_topics_epoch_survives_a_killed_broker(start: Start, connect: Connect, topic: str) -> None:
+def test_topics_epoch_survives_killed_broker(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     with Proxy(broker.port) as proxy:
         old = connect(proxy.url).create_producer(topic, access_mode=Mode.Exclusive)

@@ -28,9 +28,7 @@ def test_cumulative_acknowledgement_covers_everything_before(client: pulsar.Clie
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Exclusive, ConsumerType.Shared], ids=lambda kind: kind.name)
-def test_acknowledged_messages_of_a_batch_do_not_come_back(
-    client: pulsar.Client, topic: str, kind: ConsumerType
-) -> None:
+def test_acknowledged_messages_of_batch_do_not_come_back(client: pulsar.Client, topic: str, kind: ConsumerType) -> None:
     options = {"consumer_type": kind, "batch_index_ack_enabled": True}
     consumer = client.subscribe(topic, "s", **options)
     batch(client, topic, 10)
@@ -50,7 +48,7 @@ def test_acknowledged_messages_of_a_batch_do_not_come_back(
     nothing(client.subscribe(topic, "s", **options))
 
 
-def test_cumulative_acknowledgement_inside_a_batch(client: pulsar.Client, topic: str) -> None:
+def test_cumulative_acknowledgement_inside_batch(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", batch_index_ack_enabled=True)
     batch(client, topic, 6)
     batch(client, topic, 6)
@@ -62,7 +60,7 @@ def test_cumulative_acknowledgement_inside_a_batch(client: pulsar.Client, topic:
     nothing(again)
 
 
-def test_parts_of_a_batch_stay_acknowledged_over_a_restart(start: Start, connect: Connect, topic: str) -> None:
+def test_parts_of_batch_stay_acknowledged_over_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared, batch_index_ack_enabled=True)
@@ -77,7 +75,7 @@ def test_parts_of_a_batch_stay_acknowledged_over_a_restart(start: Start, connect
     nothing(again)
 
 
-def test_without_batch_index_acks_the_whole_batch_comes_back(client: pulsar.Client, topic: str) -> None:
+def test_without_batch_index_acks_whole_batch_comes_back(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     batch(client, topic, 5)
     taken = take(consumer, 5, ack=False)
@@ -88,7 +86,7 @@ def test_without_batch_index_acks_the_whole_batch_comes_back(client: pulsar.Clie
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Shared, ConsumerType.KeyShared], ids=lambda kind: kind.name)
-def test_a_negative_acknowledgement_brings_that_message_back(
+def test_negative_acknowledgement_brings_that_message_back(
     client: pulsar.Client, topic: str, kind: ConsumerType
 ) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=kind, negative_ack_redelivery_delay_ms=100)
@@ -141,9 +139,7 @@ def test_what_is_not_acknowledged_in_time_comes_again(client: pulsar.Client, top
     assert (again.data(), again.redelivery_count()) == (kept.data(), 1)
 
 
-def test_a_negatively_acknowledged_message_of_a_batch_brings_only_what_is_left(
-    client: pulsar.Client, topic: str
-) -> None:
+def test_negatively_acknowledged_message_of_batch_brings_only_what_is_left(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(
         topic,
         "s",
@@ -161,7 +157,7 @@ def test_a_negatively_acknowledged_message_of_a_batch_brings_only_what_is_left(
     nothing(consumer)
 
 
-def test_redelivery_counts_survive_a_restart(start: Start, connect: Connect, topic: str) -> None:
+def test_redelivery_counts_survive_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     options = {"consumer_type": ConsumerType.Shared, "negative_ack_redelivery_delay_ms": 50}
@@ -184,7 +180,7 @@ def test_redelivery_counts_survive_a_restart(start: Start, connect: Connect, top
     assert message.redelivery_count() >= 4
 
 
-def test_dead_letters_go_where_the_client_puts_them(client: pulsar.Client, topic: str) -> None:
+def test_dead_letters_go_where_client_puts_them(client: pulsar.Client, topic: str) -> None:
     dead = client.subscribe(f"{topic}-dead", "watch")
     consumer = client.subscribe(
         topic,
@@ -226,7 +222,7 @@ def test_acknowledgements_in_any_order_leave_no_hole_open(
     nothing(client.subscribe(topic, "s", consumer_type=ConsumerType.Shared))
 
 
-def test_acknowledgements_lost_with_a_cut_connection_cost_a_repeat_and_no_message(
+def test_acknowledgements_lost_with_cut_connection_cost_repeat_and_no_message(
     client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     consumer = connect(proxy.url).subscribe(topic, "s", consumer_type=ConsumerType.Shared)

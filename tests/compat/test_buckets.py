@@ -25,7 +25,7 @@ def children(data: Path, parent: str) -> list[str]:
         return [name for (name,) in file.execute("select name from node where parent = ? order by name", (parent,))]
 
 
-def test_the_proposals_six_topics_are_in_its_buckets(start: Start, connect: Connect) -> None:
+def test_proposals_six_topics_are_in_its_buckets(start: Start, connect: Connect) -> None:
     broker: Standalone = start()
     broker.admin("PUT", "tenants/tenant", {"adminRoles": [], "allowedClusters": ["standalone"]})
     broker.admin("PUT", "namespaces/tenant/namespace", {"numberOfTopicBuckets": 3})
@@ -50,7 +50,7 @@ def test_the_proposals_six_topics_are_in_its_buckets(start: Start, connect: Conn
     }
 
 
-def test_the_number_of_buckets_is_fixed_at_creation(broker: Standalone, namespace: str) -> None:
+def test_number_of_buckets_is_fixed_at_creation(broker: Standalone, namespace: str) -> None:
     assert broker.ask("POST", f"/admin/v2/namespaces/{namespace}/numberOfTopicBuckets", 8).status_code >= 400
     name = f"{namespace}-b"
     broker.admin("PUT", f"namespaces/{name}", {"numberOfTopicBuckets": 4})
@@ -96,7 +96,7 @@ def test_pages_hold_every_topic_once(broker: Standalone, client: pulsar.Client, 
     assert len(seen) == len(set(seen))
 
 
-def test_the_limit_of_topics_counts_over_all_buckets(broker: Standalone, client: pulsar.Client, namespace: str) -> None:
+def test_limit_of_topics_counts_over_all_buckets(broker: Standalone, client: pulsar.Client, namespace: str) -> None:
     name = f"{namespace}-b"
     broker.admin("PUT", f"namespaces/{name}", {"numberOfTopicBuckets": 8})
     broker.admin("POST", f"namespaces/{name}/maxTopicsPerNamespace", 10)
@@ -108,7 +108,7 @@ def test_the_limit_of_topics_counts_over_all_buckets(broker: Standalone, client:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_hundred_thousand_topics_in_64_buckets_are_listed_in_bounded_memory(start: Start, connect: Connect) -> None:
+def test_hundred_thousand_topics_in_buckets_are_listed_in_bounded_memory(start: Start, connect: Connect) -> None:
     broker: Standalone = start()
     name = "public/many"
     broker.admin("PUT", f"namespaces/{name}", {"numberOfTopicBuckets": 64})

@@ -17,7 +17,7 @@ def deduplicated(broker: Standalone, namespace: str) -> str:
     return f"persistent://{namespace}/t"
 
 
-def test_a_repeated_sequence_id_is_answered_and_not_stored(client: pulsar.Client, deduplicated: str) -> None:
+def test_repeated_sequence_id_is_answered_and_not_stored(client: pulsar.Client, deduplicated: str) -> None:
     consumer = client.subscribe(deduplicated, "s")
     producer = client.create_producer(deduplicated, producer_name="p", initial_sequence_id=1)
     for sequence in (2, 3, 4):
@@ -38,9 +38,7 @@ def test_without_deduplication_repeats_are_stored(client: pulsar.Client, topic: 
     assert texts(take(consumer, 2)) == ["m", "m"]
 
 
-def test_a_new_producer_of_the_same_name_goes_on_where_the_last_one_ended(
-    client: pulsar.Client, deduplicated: str
-) -> None:
+def test_new_producer_of_same_name_continues_sequence(client: pulsar.Client, deduplicated: str) -> None:
     first = client.create_producer(deduplicated, producer_name="p")
     send(first, numbered(10))
     assert first.last_sequence_id() == 9
@@ -72,7 +70,7 @@ def test_repeated_batches_are_dropped_whole(client: pulsar.Client, deduplicated:
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stop", "kill"])
 @pytest.mark.parametrize("interval", [1000, 3], ids=["before the first snapshot", "after snapshots"])
-def test_sequence_ids_survive_a_restart(start: Start, connect: Connect, topic: str, kill: bool, interval: int) -> None:
+def test_sequence_ids_survive_restart(start: Start, connect: Connect, topic: str, kill: bool, interval: int) -> None:
     broker: Standalone = start(brokerDeduplicationEnabled=True, brokerDeduplicationEntriesInterval=interval)
     connect(broker.url).subscribe(topic, "s").close()  # without a subscription, retention may delete the messages
     first = connect(broker.url).create_producer(topic, producer_name="p")
@@ -89,7 +87,7 @@ def test_sequence_ids_survive_a_restart(start: Start, connect: Connect, topic: s
     nothing(consumer)
 
 
-def test_what_a_cut_connection_sends_again_is_stored_once(
+def test_what_cut_connection_sends_again_is_stored_once(
     client: pulsar.Client, connect: Connect, proxy: Proxy, deduplicated: str
 ) -> None:
     consumer = client.subscribe(deduplicated, "s")
@@ -107,9 +105,7 @@ def test_what_a_cut_connection_sends_again_is_stored_once(
     nothing(consumer)
 
 
-def test_switching_it_on_takes_hold_on_a_loaded_topic(
-    broker: Standalone, client: pulsar.Client, namespace: str
-) -> None:
+def test_switching_it_on_takes_hold_on_loaded_topic(broker: Standalone, client: pulsar.Client, namespace: str) -> None:
     topic = f"persistent://{namespace}/t"
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, producer_name="p")
@@ -124,7 +120,7 @@ def test_switching_it_on_takes_hold_on_a_loaded_topic(
     nothing(consumer)
 
 
-def test_a_chunked_message_sent_twice_is_stored_once(client: pulsar.Client, deduplicated: str) -> None:
+def test_chunked_message_sent_twice_is_stored_once(client: pulsar.Client, deduplicated: str) -> None:
     consumer = client.subscribe(deduplicated, "s")
     producer = client.create_producer(deduplicated, producer_name="p", chunking_enabled=True)
     large = b"x" * (11 * 1024 * 1024)

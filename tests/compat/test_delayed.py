@@ -22,7 +22,7 @@ def now_ms() -> int:
 
 
 @pytest.mark.parametrize("kind", [ConsumerType.Shared, ConsumerType.KeyShared], ids=lambda kind: kind.name)
-def test_a_delayed_message_comes_at_its_time_and_lets_others_pass(
+def test_delayed_message_comes_at_its_time_and_lets_others_pass(
     client: pulsar.Client, topic: str, kind: ConsumerType
 ) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=kind)
@@ -35,7 +35,7 @@ def test_a_delayed_message_comes_at_its_time_and_lets_others_pass(
     assert time.monotonic() - sent > LATE_S - EARLY_S
 
 
-def test_they_come_in_the_order_of_their_times(client: pulsar.Client, topic: str) -> None:
+def test_they_come_in_order_of_their_times(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     producer = client.create_producer(topic)
     start = now_ms()
@@ -44,7 +44,7 @@ def test_they_come_in_the_order_of_their_times(client: pulsar.Client, topic: str
     assert texts(take(consumer, 5)) == numbered(5, 1)
 
 
-def test_a_time_in_the_past_is_no_delay(client: pulsar.Client, topic: str) -> None:
+def test_time_in_past_is_no_delay(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     client.create_producer(topic).send(b"m", deliver_at=now_ms() - 1000)
     assert texts(take(consumer, 1)) == ["m"]
@@ -65,7 +65,7 @@ def test_unacknowledged_they_come_back_without_waiting_again(client: pulsar.Clie
     assert texts(take(again, 1)) == ["m"]
 
 
-def test_they_wait_for_a_consumer_that_comes_later(client: pulsar.Client, topic: str) -> None:
+def test_they_wait_for_consumer_that_comes_later(client: pulsar.Client, topic: str) -> None:
     client.subscribe(topic, "s", consumer_type=ConsumerType.Shared).close()
     producer = client.create_producer(topic)
     producer.send(b"later", deliver_after=timedelta(seconds=LATE_S))
@@ -74,7 +74,7 @@ def test_they_wait_for_a_consumer_that_comes_later(client: pulsar.Client, topic:
     assert texts(take(consumer, 2)) == ["now", "later"]
 
 
-def test_they_survive_a_restart(start: Start, connect: Connect, topic: str) -> None:
+def test_they_survive_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     client.subscribe(topic, "s", consumer_type=ConsumerType.Shared).close()
@@ -90,7 +90,7 @@ def test_they_survive_a_restart(start: Start, connect: Connect, topic: str) -> N
 
 
 @pytest.mark.slow
-def test_ten_thousand_delayed_messages_over_a_restart(start: Start, connect: Connect, topic: str) -> None:
+def test_ten_thousand_delayed_messages_over_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
@@ -116,7 +116,7 @@ def test_ten_thousand_delayed_messages_over_a_restart(start: Start, connect: Con
     nothing(client.subscribe(topic, "s", consumer_type=ConsumerType.Shared))
 
 
-def test_more_delayed_messages_than_permits_do_not_stop_the_others(client: pulsar.Client, topic: str) -> None:
+def test_more_delayed_messages_than_permits_do_not_stop_others(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared, receiver_queue_size=10)
     producer = client.create_producer(topic)
     for number in range(200):

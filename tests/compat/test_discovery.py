@@ -18,7 +18,7 @@ def rest(topic: str) -> str:
     return topic.replace("://", "/")
 
 
-def test_a_list_of_topics_is_one_subscription(client: pulsar.Client, topic: str) -> None:
+def test_list_of_topics_is_one_subscription(client: pulsar.Client, topic: str) -> None:
     topics = [f"{topic}-{name}" for name in "abc"]
     consumer = client.subscribe(topics, "s")
     for one in topics:
@@ -26,7 +26,7 @@ def test_a_list_of_topics_is_one_subscription(client: pulsar.Client, topic: str)
     assert sorted(texts(take(consumer, 3))) == topics
 
 
-def test_a_pattern_takes_what_matches_and_what_comes_later(client: pulsar.Client, topic: str) -> None:
+def test_pattern_takes_what_matches_and_what_comes_later(client: pulsar.Client, topic: str) -> None:
     for name in ("x-1", "x-2", "y-1"):
         client.create_producer(f"{topic}-{name}")
     # The wheel takes pattern_auto_discovery_period and forgets it (60 s always): ask its inner layer.
@@ -41,14 +41,14 @@ def test_a_pattern_takes_what_matches_and_what_comes_later(client: pulsar.Client
     consumer.close()
 
 
-def test_a_pattern_takes_partitioned_topics_whole(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_pattern_takes_partitioned_topics_whole(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     broker.admin("PUT", f"{rest(topic)}-parts/partitions", 4)
     consumer = client.subscribe(re.compile(f"{topic}-.*"), "s")
     send(client.create_producer(f"{topic}-parts"), numbered(20))
     assert sorted(texts(take(consumer, 20))) == sorted(numbered(20))
 
 
-def test_a_new_pattern_over_a_migrated_topic_leaves_it_out_or_begins_with_the_earliest_message(
+def test_new_pattern_leaves_out_migrated_topic_or_starts_at_earliest(
     broker: Standalone, client: pulsar.Client, topic: str
 ) -> None:
     for name in ("a", "b", "m"):
@@ -80,7 +80,7 @@ def test_a_new_pattern_over_a_migrated_topic_leaves_it_out_or_begins_with_the_ea
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_pattern_looks_at_the_domains_it_is_told(
+def test_pattern_looks_at_domains_it_is_told(
     client: pulsar.Client, topic: str, mode: RegexSubscriptionMode, expected: list[str]
 ) -> None:
     producers = {
@@ -113,7 +113,7 @@ def test_partitions_get_their_share_and_keys_their_partition(
     assert all(len(found) == 1 for found in homes.values())
 
 
-def test_a_topic_without_partitions_is_its_own_list(client: pulsar.Client, topic: str) -> None:
+def test_topic_without_partitions_is_its_own_list(client: pulsar.Client, topic: str) -> None:
     client.create_producer(topic)
     assert client.get_topic_partitions(topic) == [topic]
 
@@ -141,7 +141,7 @@ def test_lookups_over_http_find_plain_and_partitioned_topics(broker: Standalone,
     assert len(drain(matching, quiet_ms=1000)) == 27
 
 
-def test_an_unknown_listener_is_refused_at_once(broker: Standalone, connect: Connect, topic: str) -> None:
+def test_unknown_listener_is_refused_at_once(broker: Standalone, connect: Connect, topic: str) -> None:
     # The stock client knows this refusal by its words, which name a listener called "test"; any other is retried.
     with pytest.raises(pulsar.ConnectError):
         connect(broker.url, listener_name="test").create_producer(topic)

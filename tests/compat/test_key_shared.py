@@ -45,7 +45,7 @@ def test_every_key_stays_with_one_consumer_and_in_order(client: pulsar.Client, t
     assert len({index for found in owners.values() for index in found}) == 3
 
 
-def test_the_ordering_key_goes_before_the_partition_key(client: pulsar.Client, topic: str) -> None:
+def test_ordering_key_goes_before_partition_key(client: pulsar.Client, topic: str) -> None:
     consumers = [keyed(client, topic) for _ in range(3)]
     producer = client.create_producer(topic)
     for number in range(60):
@@ -58,13 +58,13 @@ def test_the_ordering_key_goes_before_the_partition_key(client: pulsar.Client, t
     assert all(len(found) == 1 for found in owners.values())
 
 
-def test_messages_without_a_key_are_all_delivered(client: pulsar.Client, topic: str) -> None:
+def test_messages_without_key_are_all_delivered(client: pulsar.Client, topic: str) -> None:
     consumers = [keyed(client, topic) for _ in range(2)]
     send(client.create_producer(topic), [f"m{number}" for number in range(20)])
     assert sorted(texts(drain(consumers[0]) + drain(consumers[1]))) == sorted(f"m{number}" for number in range(20))
 
 
-def test_batches_by_key_go_to_the_owner_of_their_key(client: pulsar.Client, topic: str) -> None:
+def test_batches_by_key_go_to_owner_of_their_key(client: pulsar.Client, topic: str) -> None:
     consumers = [keyed(client, topic) for _ in range(3)]
     producer = client.create_producer(topic, batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased)
     for number in range(200):
@@ -98,7 +98,7 @@ def test_overlapping_sticky_ranges_are_refused(client: pulsar.Client, topic: str
     keyed(client, topic, key_shared_policy=sticky((30001, 65535)))
 
 
-def test_modes_do_not_mix_on_a_subscription(client: pulsar.Client, topic: str) -> None:
+def test_modes_do_not_mix_on_subscription(client: pulsar.Client, topic: str) -> None:
     keyed(client, topic)
     with pytest.raises(pulsar.ConsumerBusy):
         keyed(client, topic, key_shared_policy=sticky((0, 65535)))
@@ -106,7 +106,7 @@ def test_modes_do_not_mix_on_a_subscription(client: pulsar.Client, topic: str) -
         keyed(client, topic, key_shared_policy=ConsumerKeySharedPolicy(KeySharedMode.AutoSplit, True))
 
 
-def test_a_newcomer_waits_for_keys_whose_older_messages_are_unacknowledged(client: pulsar.Client, topic: str) -> None:
+def test_newcomer_waits_for_keys_whose_older_messages_are_unacknowledged(client: pulsar.Client, topic: str) -> None:
     first = keyed(client, topic)
     producer = client.create_producer(topic)
     keys = [f"k{number}" for number in range(40)]
@@ -217,7 +217,7 @@ class Worker(threading.Thread):
             self._consumer.acknowledge(message)
 
 
-def test_no_key_is_at_two_consumers_while_they_come_and_go_under_load(
+def test_key_is_at_one_consumer_while_consumers_change_under_load(
     broker: Standalone, connect: Connect, topic: str
 ) -> None:
     messages, keys = 20_000, 1_000

@@ -15,7 +15,7 @@ def rest(topic: str) -> str:
     return topic.replace("://", "/")
 
 
-def test_an_unsubscribed_subscription_is_gone_with_its_backlog(
+def test_unsubscribed_subscription_is_gone_with_its_backlog(
     broker: Standalone, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s")
@@ -36,7 +36,7 @@ def test_unsubscribing_is_refused_while_others_are_attached(client: pulsar.Clien
     assert texts(drain(one) + drain(two)) == ["m"]
 
 
-def test_an_unsubscribed_subscription_stays_gone_after_a_kill(start: Start, connect: Connect, topic: str) -> None:
+def test_unsubscribed_subscription_stays_gone_after_kill(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     client.subscribe(topic, "kept").close()
@@ -45,7 +45,7 @@ def test_an_unsubscribed_subscription_stays_gone_after_a_kill(start: Start, conn
     assert broker.admin("GET", f"{rest(topic)}/subscriptions") == ["kept"]
 
 
-def test_a_terminated_topic_takes_no_more_and_gives_all_it_has(
+def test_terminated_topic_takes_no_more_and_gives_all_it_has(
     broker: Standalone, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s")
@@ -63,7 +63,7 @@ def test_a_terminated_topic_takes_no_more_and_gives_all_it_has(
     nothing(late)
 
 
-def test_terminating_again_answers_the_same_and_survives_a_kill(start: Start, connect: Connect, topic: str) -> None:
+def test_terminating_again_answers_same_and_survives_kill(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     client.subscribe(topic, "s").close()
@@ -77,7 +77,7 @@ def test_terminating_again_answers_the_same_and_survives_a_kill(start: Start, co
     assert texts(take(client.subscribe(topic, "s"), 3)) == numbered(3)
 
 
-def test_a_reader_reads_a_terminated_topic_to_its_end(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_reader_reads_terminated_topic_to_its_end(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     send(client.create_producer(topic), numbered(10))
     broker.admin("POST", f"{rest(topic)}/terminate")
     reader = client.create_reader(topic, MessageId.earliest)
@@ -87,7 +87,7 @@ def test_a_reader_reads_a_terminated_topic_to_its_end(broker: Standalone, client
     assert seen == numbered(10)
 
 
-def test_a_late_subscriber_gets_the_backlog_or_only_what_follows(client: pulsar.Client, topic: str) -> None:
+def test_late_subscriber_gets_backlog_or_only_what_follows(client: pulsar.Client, topic: str) -> None:
     client.subscribe(topic, "holds everything").close()
     producer = client.create_producer(topic)
     send(producer, numbered(10))
@@ -114,14 +114,14 @@ def test_retention_keeps_what_everybody_has_acknowledged(
     assert texts(take(late, 10)) == numbered(10)
 
 
-def test_a_topic_in_use_is_deleted_only_by_force(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_topic_in_use_is_deleted_only_by_force(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     send(client.create_producer(topic), numbered(3))
     assert broker.ask("DELETE", f"/admin/v2/{rest(topic)}").status_code == 412
     assert texts(take(consumer, 3)) == numbered(3)
 
 
-def test_a_deleted_topic_starts_from_nothing(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_deleted_topic_starts_from_nothing(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     send(producer, numbered(3))
@@ -140,7 +140,7 @@ def test_unknown_tenants_and_namespaces_are_told_at_once(client: pulsar.Client) 
             client.subscribe(topic, "s")
 
 
-def test_without_automatic_creation_a_topic_must_be_made_first(
+def test_without_automatic_creation_topic_must_be_made_first(
     broker: Standalone, client: pulsar.Client, namespace: str
 ) -> None:
     broker.admin("POST", f"namespaces/{namespace}/autoTopicCreation", {"allowAutoTopicCreation": False})
@@ -151,12 +151,12 @@ def test_without_automatic_creation_a_topic_must_be_made_first(
     client.create_producer(topic).send(b"m")
 
 
-def test_an_empty_subscription_name_is_refused(client: pulsar.Client, topic: str) -> None:
+def test_empty_subscription_name_is_refused(client: pulsar.Client, topic: str) -> None:
     with pytest.raises(pulsar.PulsarException):
         client.subscribe(topic, "")
 
 
-def test_a_clean_stop_tells_clients_and_ends_with_zero(start: Start, connect: Connect, topic: str) -> None:
+def test_clean_stop_tells_clients_and_ends_with_zero(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s")
@@ -170,7 +170,7 @@ def test_a_clean_stop_tells_clients_and_ends_with_zero(start: Start, connect: Co
     assert seen == numbered(105)
 
 
-def test_a_second_broker_on_the_same_folder_is_told_who_holds_it(start: Start) -> None:
+def test_second_broker_on_same_folder_is_told_who_holds_it(start: Start) -> None:
     broker: Standalone = start()
     second = Standalone(broker.folder)
     with pytest.raises(AssertionError, match=str(broker.pid)):

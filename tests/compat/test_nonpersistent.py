@@ -15,7 +15,7 @@ def fleeting(topic: str) -> str:
     return f"non-{topic}"
 
 
-def test_whoever_listens_gets_it_and_the_rest_is_dropped(client: pulsar.Client, fleeting: str) -> None:
+def test_whoever_listens_gets_it_and_rest_is_dropped(client: pulsar.Client, fleeting: str) -> None:
     producer = client.create_producer(fleeting)
     send(producer, ["nobody hears this"])
     consumer = client.subscribe(fleeting, "s")
@@ -27,14 +27,14 @@ def test_whoever_listens_gets_it_and_the_rest_is_dropped(client: pulsar.Client, 
     nothing(client.subscribe(fleeting, "s"))
 
 
-def test_every_subscription_gets_a_copy(client: pulsar.Client, fleeting: str) -> None:
+def test_every_subscription_gets_copy(client: pulsar.Client, fleeting: str) -> None:
     consumers = [client.subscribe(fleeting, f"s{number}") for number in range(3)]
     send(client.create_producer(fleeting), numbered(5))
     for consumer in consumers:
         assert texts(take(consumer, 5)) == numbered(5)
 
 
-def test_shared_consumers_divide_the_messages(client: pulsar.Client, fleeting: str) -> None:
+def test_shared_consumers_divide_messages(client: pulsar.Client, fleeting: str) -> None:
     consumers = [client.subscribe(fleeting, "s", consumer_type=ConsumerType.Shared) for _ in range(3)]
     send(client.create_producer(fleeting), numbered(60))
     shares = [texts(drain(consumer)) for consumer in consumers]
@@ -52,7 +52,7 @@ def test_keys_stay_with_one_consumer(client: pulsar.Client, fleeting: str) -> No
     assert not shares[0] & shares[1]
 
 
-def test_failover_serves_one_and_the_next_when_it_goes(client: pulsar.Client, fleeting: str) -> None:
+def test_failover_serves_one_and_next_when_it_goes(client: pulsar.Client, fleeting: str) -> None:
     consumers = [
         client.subscribe(fleeting, "s", consumer_type=ConsumerType.Failover, consumer_name=name) for name in "ab"
     ]
@@ -73,7 +73,7 @@ def test_batches_arrive_whole(client: pulsar.Client, fleeting: str) -> None:
     assert texts(take(consumer, 20)) == numbered(20)
 
 
-def test_a_full_queue_drops_and_blocks_nobody(client: pulsar.Client, fleeting: str) -> None:
+def test_full_queue_drops_and_blocks_nobody(client: pulsar.Client, fleeting: str) -> None:
     slow = client.subscribe(fleeting, "slow", receiver_queue_size=10)
     fast = client.subscribe(fleeting, "fast")
     send(client.create_producer(fleeting), numbered(200))

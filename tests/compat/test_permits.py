@@ -15,9 +15,7 @@ def delivered(broker: Standalone, topic: str, subscription: str = "s") -> list[i
     return [consumer["msgOutCounter"] for consumer in stats["subscriptions"][subscription]["consumers"]]
 
 
-def test_a_queue_of_zero_gets_one_message_for_each_receive(
-    broker: Standalone, client: pulsar.Client, topic: str
-) -> None:
+def test_queue_of_zero_gets_one_message_for_each_receive(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared, receiver_queue_size=0)
     send(client.create_producer(topic), numbered(10))
     assert delivered(broker, topic) == [0]
@@ -28,7 +26,7 @@ def test_a_queue_of_zero_gets_one_message_for_each_receive(
     assert delivered(broker, topic) == [5]
 
 
-def test_a_full_queue_leaves_the_rest_to_others(client: pulsar.Client, topic: str) -> None:
+def test_full_queue_leaves_rest_to_others(client: pulsar.Client, topic: str) -> None:
     full = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared, receiver_queue_size=10)
     send_all(client.create_producer(topic), numbered(100))
     other = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared, receiver_queue_size=1000)
@@ -44,7 +42,7 @@ def test_any_queue_size_gets_everything_in_order(client: pulsar.Client, topic: s
     nothing(consumer, quiet_ms=100)
 
 
-def test_batches_larger_than_the_queue_go_out_whole_and_are_paid_back(client: pulsar.Client, topic: str) -> None:
+def test_batches_larger_than_queue_are_delivered_whole_and_repaid(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", receiver_queue_size=5)
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=200)
     for start in range(0, 500, 50):
@@ -66,7 +64,7 @@ def test_acknowledged_parts_of_batches_cost_no_permits(client: pulsar.Client, to
     assert texts(take(small, 10)) == [f"m{start + 7}" for start in range(0, 200, 20)]
 
 
-def test_a_batch_receive_fills_up_to_its_policy(client: pulsar.Client, topic: str) -> None:
+def test_batch_receive_fills_up_to_its_policy(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(
         topic,
         "s",
@@ -85,7 +83,7 @@ def test_a_batch_receive_fills_up_to_its_policy(client: pulsar.Client, topic: st
     assert max(sizes) == 10
 
 
-def test_a_listener_is_called_for_every_message(client: pulsar.Client, topic: str) -> None:
+def test_listener_is_called_for_every_message(client: pulsar.Client, topic: str) -> None:
     seen: list[str] = []
 
     def heard(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
@@ -103,7 +101,7 @@ def test_a_listener_is_called_for_every_message(client: pulsar.Client, topic: st
     assert seen == numbered(100)
 
 
-def test_a_paused_listener_gets_no_more_than_its_queue(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_paused_listener_gets_no_more_than_its_queue(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     seen: list[str] = []
     consumer = client.subscribe(
         topic, "s", message_listener=lambda _, message: seen.append(message.data().decode()), receiver_queue_size=10

@@ -15,9 +15,7 @@ from tests.servers.standalone import Standalone
 MIB = 1024 * 1024
 
 
-def test_a_hundred_consumers_that_never_read_cost_nothing_and_hold_up_nobody(
-    start: Start, connect: Connect, topic: str
-) -> None:
+def test_hundred_idle_consumers_delay_no_other_consumer(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url, io_threads=2)
     idle = [client.subscribe(topic, f"idle-{number}", receiver_queue_size=10) for number in range(100)]
@@ -33,7 +31,7 @@ def test_a_hundred_consumers_that_never_read_cost_nothing_and_hold_up_nobody(
     assert len(idle) == 100
 
 
-def test_sockets_that_are_not_read_pause_and_do_not_fill_the_broker(start: Start, connect: Connect, topic: str) -> None:
+def test_unread_sockets_pause_delivery_without_filling_broker(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     import socket
 
@@ -103,7 +101,7 @@ def test_ten_thousand_deleted_topics_give_back_disk_and_memory(start: Start, con
     assert broker.rss_bytes() < full_memory + grown / 8, (idle // MIB, full_memory // MIB, broker.rss_bytes() // MIB)
 
 
-def test_many_idle_topics_and_a_thousand_producers_on_one_connection(
+def test_many_idle_topics_and_thousand_producers_on_one_connection(
     broker: Standalone, client: pulsar.Client, topic: str
 ) -> None:
     producers = [client.create_producer(f"{topic}-{number % 50}") for number in range(1000)]

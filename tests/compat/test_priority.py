@@ -38,7 +38,7 @@ def saying(level: int) -> Callable[[bytes], bytes]:
     return edit
 
 
-def test_shared_messages_go_to_the_best_level_while_it_has_permits(
+def test_shared_messages_go_to_best_level_while_it_has_permits(
     client: pulsar.Client, at_level: AtLevel, topic: str
 ) -> None:
     first = at_level(0).subscribe(topic, "s", consumer_type=ConsumerType.Shared, receiver_queue_size=100)
@@ -60,7 +60,7 @@ def test_consumers_of_one_level_share_what_it_gets(client: pulsar.Client, at_lev
     assert drain(rest) == []
 
 
-def test_failover_serves_the_best_level_and_falls_back(
+def test_failover_serves_best_level_and_falls_back(
     broker: Standalone, client: pulsar.Client, at_level: AtLevel, topic: str
 ) -> None:
     def active() -> str:

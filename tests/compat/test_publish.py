@@ -21,7 +21,7 @@ CODECS = [
 ]
 
 
-def test_messages_arrive_in_order_under_the_ids_of_their_receipts(client: pulsar.Client, topic: str) -> None:
+def test_messages_arrive_in_order_under_ids_of_their_receipts(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     ids = send(producer, numbered(20))
@@ -31,7 +31,7 @@ def test_messages_arrive_in_order_under_the_ids_of_their_receipts(client: pulsar
     assert sorted(position(one) for one in ids) == [position(one) for one in ids]
 
 
-def test_a_pipeline_of_thousands_keeps_its_order(client: pulsar.Client, topic: str) -> None:
+def test_pipeline_of_thousands_keeps_its_order(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, block_if_queue_full=True)
     send_all(producer, numbered(5000))
@@ -39,7 +39,7 @@ def test_a_pipeline_of_thousands_keeps_its_order(client: pulsar.Client, topic: s
     assert drain(consumer) == []
 
 
-def test_everything_a_message_carries_comes_back(client: pulsar.Client, topic: str) -> None:
+def test_everything_message_carries_comes_back(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, producer_name="the-producer", properties={"who": "a test"})
     before = int(time.time() * 1000)
@@ -83,7 +83,7 @@ def test_every_codec_passes_through(client: pulsar.Client, topic: str, codec: Co
     assert [message.data() for message in take(consumer, len(bodies))] == bodies
 
 
-def test_a_batch_is_one_entry_of_many_messages(client: pulsar.Client, topic: str) -> None:
+def test_batch_is_one_entry_of_many_messages(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=1000)
     send_all(producer, numbered(50))
@@ -108,7 +108,7 @@ def test_batches_by_key_hold_one_key_each(client: pulsar.Client, topic: str) -> 
     assert len(keys) == 4
 
 
-def test_a_message_of_the_largest_size_passes_and_one_more_byte_does_not(client: pulsar.Client, topic: str) -> None:
+def test_message_of_maximum_size_is_accepted_and_larger_one_refused(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     largest = bytes(5 * 1024 * 1024 - 1024)
@@ -123,7 +123,7 @@ def test_a_message_of_the_largest_size_passes_and_one_more_byte_does_not(client:
 @pytest.mark.parametrize(
     "kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared], ids=lambda kind: kind.name
 )
-def test_a_message_in_chunks_is_whole_again(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> None:
+def test_message_in_chunks_is_whole_again(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=kind)
     producer = client.create_producer(topic, chunking_enabled=True)
     large = bytes(range(256)) * (12 * 4096)  # 12 MiB: three chunks
@@ -155,7 +155,7 @@ class Keys(pulsar.CryptoKeyReader):
         super().__init__(public, private)
 
 
-def test_encrypted_messages_stay_closed_to_the_broker_and_open_to_the_reader(
+def test_encrypted_messages_stay_closed_to_broker_and_open_to_reader(
     client: pulsar.Client, topic: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     from cryptography.hazmat.primitives import serialization as form
@@ -192,7 +192,7 @@ def test_one_connection_carries_many_producers_and_consumers(client: pulsar.Clie
     assert len({producer.producer_name() for producer in producers}) == 100
 
 
-def test_a_name_can_be_held_by_one_producer_at_a_time(client: pulsar.Client, topic: str) -> None:
+def test_name_can_be_held_by_one_producer_at_time(client: pulsar.Client, topic: str) -> None:
     first = client.create_producer(topic, producer_name="same")
     with pytest.raises(pulsar.ProducerBusy):
         client.create_producer(topic, producer_name="same")
@@ -200,7 +200,7 @@ def test_a_name_can_be_held_by_one_producer_at_a_time(client: pulsar.Client, top
     client.create_producer(topic, producer_name="same").send(b"now")
 
 
-def test_names_given_by_the_broker_stay_unique_over_its_lives(start: Start, connect: Connect, topic: str) -> None:
+def test_names_given_by_broker_stay_unique_over_its_lives(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     first = connect(broker.url).create_producer(topic).producer_name()
     broker.restart()
@@ -219,7 +219,7 @@ def test_what_was_acknowledged_is_there_after_kill_and_restart(start: Start, con
 
 
 @pytest.mark.slow
-def test_a_restart_under_load_loses_and_reorders_nothing(start: Start, connect: Connect, topic: str) -> None:
+def test_restart_under_load_loses_and_reorders_nothing(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start(brokerDeduplicationEnabled=True)
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s")

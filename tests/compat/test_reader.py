@@ -21,7 +21,7 @@ def quiet(reader: pulsar.Reader) -> None:
         reader.read_next(timeout_millis=200)
 
 
-def test_it_starts_at_the_earliest_or_at_the_latest(client: pulsar.Client, topic: str) -> None:
+def test_it_starts_at_earliest_or_at_latest(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     send(producer, numbered(5))
     earliest = client.create_reader(topic, MessageId.earliest)
@@ -33,14 +33,14 @@ def test_it_starts_at_the_earliest_or_at_the_latest(client: pulsar.Client, topic
 
 
 @pytest.mark.parametrize("inclusive", [False, True], ids=["after", "at"])
-def test_it_starts_at_or_after_a_message(client: pulsar.Client, topic: str, inclusive: bool) -> None:
+def test_it_starts_at_or_after_message(client: pulsar.Client, topic: str, inclusive: bool) -> None:
     ids = send(client.create_producer(topic), numbered(10))
     reader = client.create_reader(topic, ids[4], start_message_id_inclusive=inclusive)
     assert read(reader, 5) == numbered(5, 4 if inclusive else 5)
 
 
 @pytest.mark.parametrize("inclusive", [False, True], ids=["after", "at"])
-def test_it_starts_inside_a_batch(client: pulsar.Client, topic: str, inclusive: bool) -> None:
+def test_it_starts_inside_batch(client: pulsar.Client, topic: str, inclusive: bool) -> None:
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500)
     send_all(producer, numbered(10))
     first = client.create_reader(topic, MessageId.earliest)
@@ -64,7 +64,7 @@ def test_it_knows_whether_more_is_there(client: pulsar.Client, topic: str) -> No
     assert reader.has_message_available()
 
 
-def test_it_knows_whether_more_of_a_batch_is_there(client: pulsar.Client, topic: str) -> None:
+def test_it_knows_whether_more_of_batch_is_there(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500)
     send_all(producer, numbered(4))
     reader = client.create_reader(topic, MessageId.earliest)
@@ -74,7 +74,7 @@ def test_it_knows_whether_more_of_a_batch_is_there(client: pulsar.Client, topic:
     assert seen == numbered(4)
 
 
-def test_at_the_latest_nothing_is_available_until_something_comes(client: pulsar.Client, topic: str) -> None:
+def test_at_latest_nothing_is_available_until_something_comes(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     send(producer, numbered(3))
     reader = client.create_reader(topic, MessageId.latest)
@@ -84,7 +84,7 @@ def test_at_the_latest_nothing_is_available_until_something_comes(client: pulsar
     assert read(reader, 1) == ["new"]
 
 
-def test_inclusive_at_the_latest_reads_the_last_message(client: pulsar.Client, topic: str) -> None:
+def test_inclusive_at_latest_reads_last_message(client: pulsar.Client, topic: str) -> None:
     send(client.create_producer(topic), numbered(5))
     reader = client.create_reader(topic, MessageId.latest, start_message_id_inclusive=True)
     assert reader.has_message_available()
@@ -127,7 +127,7 @@ def test_readers_do_not_disturb_each_other(client: pulsar.Client, topic: str) ->
         assert read(reader, 200) == numbered(200)
 
 
-def test_a_broken_connection_goes_on_where_it_was(
+def test_broken_connection_goes_on_where_it_was(
     client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     producer = client.create_producer(topic)
@@ -138,7 +138,7 @@ def test_a_broken_connection_goes_on_where_it_was(
         proxy.cut()
 
 
-def test_a_partitioned_topic_is_read_whole(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_partitioned_topic_is_read_whole(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     broker.admin("PUT", f"{topic.replace('://', '/')}/partitions", 3)
     producer = client.create_producer(topic)
     send(producer, numbered(30))

@@ -32,9 +32,7 @@ def ringed(start: Start) -> Standalone:
     return start(activeConsumerFailoverDelayTimeMillis=0)
 
 
-def test_a_hundred_topics_spread_over_ten_pattern_consumers_as_the_ring_says(
-    ringed: Standalone, connect: Connect
-) -> None:
+def test_hundred_topics_spread_over_ten_pattern_consumers_as_ring_says(ringed: Standalone, connect: Connect) -> None:
     ringed.admin("POST", f"brokers/configuration/{SETTING}/true")
     names = make_topics(ringed, "spread")
     consumers = join(ringed, connect, "spread")
@@ -57,9 +55,7 @@ def test_a_hundred_topics_spread_over_ten_pattern_consumers_as_the_ring_says(
 
 
 @pytest.mark.parametrize("on", [False, True], ids=["modulo", "ring"])
-def test_named_consumers_are_chosen_as_the_released_code_chooses(
-    ringed: Standalone, connect: Connect, on: bool
-) -> None:
+def test_named_consumers_are_chosen_as_released_code_chooses(ringed: Standalone, connect: Connect, on: bool) -> None:
     if on:
         ringed.admin("POST", f"brokers/configuration/{SETTING}/true")
     case = next(
@@ -79,7 +75,7 @@ def test_named_consumers_are_chosen_as_the_released_code_chooses(
             assert stats(ringed, topic["topic"])["activeConsumerName"] == expected, (topic["topic"], index)
 
 
-def test_topics_without_partitions_use_the_ring_whatever_the_setting(ringed: Standalone, connect: Connect) -> None:
+def test_topics_without_partitions_use_ring_whatever_setting(ringed: Standalone, connect: Connect) -> None:
     case = next(
         found
         for found in load("failover-ring.json")["cases"]
@@ -94,7 +90,7 @@ def test_topics_without_partitions_use_the_ring_whatever_the_setting(ringed: Sta
         assert stats(ringed, topic["topic"])["activeConsumerName"] == expected
 
 
-def test_off_all_one_partition_topics_go_to_the_first_by_name(ringed: Standalone, connect: Connect) -> None:
+def test_off_all_one_partition_topics_go_to_first_by_name(ringed: Standalone, connect: Connect) -> None:
     client = connect(ringed.url)
     for number in range(5):
         topic = f"persistent://public/default/few-{number}"

@@ -39,7 +39,7 @@ def test_json_and_avro_records_pass(client: pulsar.Client, topic: str) -> None:
         assert (value.a, value.b) == ("x", 7)
 
 
-def test_the_first_version_is_zero_and_the_same_schema_gets_it_again(client: pulsar.Client, topic: str) -> None:
+def test_first_version_is_zero_and_same_schema_gets_it_again(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", schema=AvroSchema(One))
     for _ in range(2):
         producer = client.create_producer(topic, schema=AvroSchema(One))
@@ -48,7 +48,7 @@ def test_the_first_version_is_zero_and_the_same_schema_gets_it_again(client: pul
     assert [message._message.schema_version() for message in take(consumer, 2)] == ["\0" * 8] * 2
 
 
-def test_readers_resolve_the_version_a_message_was_written_with(
+def test_readers_resolve_version_message_was_written_with(
     broker: Standalone, client: pulsar.Client, namespace: str
 ) -> None:
     broker.ask("PUT", f"/admin/v2/namespaces/{namespace}/schemaCompatibilityStrategy", "ALWAYS_COMPATIBLE")
@@ -63,7 +63,7 @@ def test_readers_resolve_the_version_a_message_was_written_with(
     assert (new.a, new.c) == ("new", "more")
 
 
-def test_versions_survive_a_kill(start: Start, connect: Connect, topic: str) -> None:
+def test_versions_survive_kill(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     client.create_producer(topic, schema=AvroSchema(One)).send(One(a="x", b=1))
@@ -76,7 +76,7 @@ def test_versions_survive_a_kill(start: Start, connect: Connect, topic: str) -> 
     assert [message.value().a for message in (one, two)] == ["x", "y"]
 
 
-def test_partitions_share_the_schema_of_their_topic(broker: Standalone, client: pulsar.Client, topic: str) -> None:
+def test_partitions_share_schema_of_their_topic(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     broker.admin("PUT", f"{topic.replace('://', '/')}/partitions", 3)
     consumer = client.subscribe(topic, "s", schema=AvroSchema(One))
     producer = client.create_producer(topic, schema=AvroSchema(One))
@@ -87,6 +87,6 @@ def test_partitions_share_the_schema_of_their_topic(broker: Standalone, client: 
     assert len({message.schema_version() for message in messages}) == 1
 
 
-def test_bytes_producers_are_let_in_beside_a_schema(client: pulsar.Client, topic: str) -> None:
+def test_bytes_producers_are_let_in_beside_schema(client: pulsar.Client, topic: str) -> None:
     client.create_producer(topic, schema=AvroSchema(One))
     client.create_producer(topic).send(b"raw")

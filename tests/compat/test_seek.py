@@ -30,7 +30,7 @@ def test_back_and_forth_by_id(client: pulsar.Client, topic: str, kind: ConsumerT
     nothing(consumer)
 
 
-def test_at_the_message_itself_where_asked(client: pulsar.Client, topic: str) -> None:
+def test_at_message_itself_where_asked(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", start_message_id_inclusive=True)
     ids = send(client.create_producer(topic), numbered(10))
     take(consumer, 10)
@@ -38,7 +38,7 @@ def test_at_the_message_itself_where_asked(client: pulsar.Client, topic: str) ->
     assert texts(take(consumer, 6)) == numbered(6, 4)
 
 
-def test_by_time_the_first_message_published_then_or_later(client: pulsar.Client, topic: str) -> None:
+def test_by_time_first_message_published_then_or_later(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     send(producer, numbered(5))
@@ -55,7 +55,7 @@ def test_by_time_the_first_message_published_then_or_later(client: pulsar.Client
     nothing(consumer)
 
 
-def test_into_a_batch(client: pulsar.Client, topic: str) -> None:
+def test_into_batch(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500)
     send_all(producer, numbered(10))
@@ -77,7 +77,7 @@ def test_over_many_batches_by_time(client: pulsar.Client, topic: str) -> None:
     assert first.publish_timestamp() >= target or int(first.data()[1:]) > expected - 10
 
 
-def test_acknowledgements_before_the_seek_are_forgotten(client: pulsar.Client, topic: str) -> None:
+def test_acknowledgements_before_seek_are_forgotten(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     ids = send(client.create_producer(topic), numbered(10))
     take(consumer, 10)
@@ -90,7 +90,7 @@ def test_acknowledgements_before_the_seek_are_forgotten(client: pulsar.Client, t
     assert texts(take(again, 1)) == ["m9"]
 
 
-def test_a_seek_survives_a_killed_broker(start: Start, connect: Connect, topic: str) -> None:
+def test_seek_survives_killed_broker(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s")
@@ -102,7 +102,7 @@ def test_a_seek_survives_a_killed_broker(start: Start, connect: Connect, topic: 
     assert texts(take(connect(broker.url).subscribe(topic, "s"), 3))[-1] in ("m8", "m9")
 
 
-def test_a_consumer_does_not_starve_after_many_seeks(client: pulsar.Client, topic: str) -> None:
+def test_consumer_does_not_starve_after_many_seeks(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", receiver_queue_size=10)
     send_all(client.create_producer(topic), numbered(50))
     for _ in range(8):
@@ -110,9 +110,7 @@ def test_a_consumer_does_not_starve_after_many_seeks(client: pulsar.Client, topi
         assert texts(take(consumer, 25, ack=False)) == numbered(25)
 
 
-def test_through_rest_all_consumers_of_the_subscription_move(
-    broker: Standalone, client: pulsar.Client, topic: str
-) -> None:
+def test_through_rest_all_consumers_of_subscription_move(broker: Standalone, client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     send(client.create_producer(topic), numbered(10))
     take(consumer, 10)

@@ -12,7 +12,7 @@ from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
 
 
-def test_exclusive_refuses_a_second_consumer(client: pulsar.Client, topic: str) -> None:
+def test_exclusive_refuses_second_consumer(client: pulsar.Client, topic: str) -> None:
     first = client.subscribe(topic, "s")
     with pytest.raises(pulsar.ConsumerBusy):
         client.subscribe(topic, "s")
@@ -20,7 +20,7 @@ def test_exclusive_refuses_a_second_consumer(client: pulsar.Client, topic: str) 
     client.subscribe(topic, "s")
 
 
-def test_a_subscription_keeps_one_type_while_anybody_is_attached(client: pulsar.Client, topic: str) -> None:
+def test_subscription_keeps_one_type_while_anybody_is_attached(client: pulsar.Client, topic: str) -> None:
     first = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     for other in (ConsumerType.Exclusive, ConsumerType.Failover, ConsumerType.KeyShared):
         with pytest.raises(pulsar.ConsumerBusy):
@@ -30,7 +30,7 @@ def test_a_subscription_keeps_one_type_while_anybody_is_attached(client: pulsar.
         client.subscribe(topic, "s", consumer_type=other).close()
 
 
-def test_a_subscription_changes_its_type_and_keeps_its_place(client: pulsar.Client, topic: str) -> None:
+def test_subscription_changes_its_type_and_keeps_its_place(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
     send(client.create_producer(topic), numbered(6))
     taken = take(consumer, 6, ack=False)
@@ -68,7 +68,7 @@ def test_unacknowledged_messages_come_back_in_order_to_whoever_is_next(
     assert texts(take(client.subscribe(topic, "s", consumer_type=kind), 9)) == numbered(9, 1)
 
 
-def test_the_place_survives_kill_and_restart(start: Start, connect: Connect, topic: str) -> None:
+def test_place_survives_kill_and_restart(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start()
     client = connect(broker.url)
     consumer = client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
@@ -83,7 +83,7 @@ def test_the_place_survives_kill_and_restart(start: Start, connect: Connect, top
     nothing(again)
 
 
-def test_shared_consumers_divide_the_messages(client: pulsar.Client, topic: str) -> None:
+def test_shared_consumers_divide_messages(client: pulsar.Client, topic: str) -> None:
     consumers = [client.subscribe(topic, "s", consumer_type=ConsumerType.Shared) for _ in range(4)]
     send_all(client.create_producer(topic), numbered(400))
     shares = [texts(drain(consumer)) for consumer in consumers]
@@ -91,7 +91,7 @@ def test_shared_consumers_divide_the_messages(client: pulsar.Client, topic: str)
     assert all(shares), [len(share) for share in shares]
 
 
-def test_a_shared_consumer_that_goes_leaves_its_messages_to_the_others(
+def test_shared_consumer_that_goes_leaves_its_messages_to_others(
     client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     leaving = connect(proxy.url).subscribe(topic, "s", consumer_type=ConsumerType.Shared)
@@ -137,9 +137,7 @@ def test_failover_on_partitions_goes_by_index_modulo_consumers(
     assert got == {"a": ["p0", "p3"], "b": ["p1", "p4"], "c": ["p2", "p5"]}
 
 
-def test_what_the_old_active_consumer_left_unacknowledged_goes_to_the_new_one_first(
-    client: pulsar.Client, topic: str
-) -> None:
+def test_unacknowledged_messages_go_to_new_active_consumer_first(client: pulsar.Client, topic: str) -> None:
     active = client.subscribe(topic, "s", consumer_type=ConsumerType.Failover, consumer_name="only")
     producer = client.create_producer(topic)
     send(producer, numbered(10))
@@ -151,7 +149,7 @@ def test_what_the_old_active_consumer_left_unacknowledged_goes_to_the_new_one_fi
     assert texts(take(standby, 11)) == numbered(11, 4)
 
 
-def test_exclusive_is_free_again_when_the_holders_connection_breaks(
+def test_exclusive_is_free_again_when_holders_connection_breaks(
     client: pulsar.Client, connect: Connect, proxy: Proxy, topic: str
 ) -> None:
     connect(proxy.url).subscribe(topic, "s")

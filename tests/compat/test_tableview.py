@@ -9,7 +9,7 @@ from tests.compat.driving import until
 from tests.servers.standalone import Standalone
 
 
-def test_it_loads_the_last_value_of_every_key_and_follows(client: pulsar.Client, topic: str) -> None:
+def test_it_loads_last_value_of_every_key_and_follows(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, schema=StringSchema())
     for number in range(30):
         producer.send(f"v{number}", partition_key=f"k{number % 5}")
@@ -21,7 +21,7 @@ def test_it_loads_the_last_value_of_every_key_and_follows(client: pulsar.Client,
     view.close()
 
 
-def test_an_empty_value_deletes_its_key(client: pulsar.Client, topic: str) -> None:
+def test_empty_value_deletes_its_key(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     view = client.create_table_view(topic)
     producer.send(b"here", partition_key="k")

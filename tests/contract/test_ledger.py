@@ -30,7 +30,7 @@ def on(request: pytest.FixtureRequest, tmp_path: Path) -> On:
     return lambda body: run_on(request.param, tmp_path, body)
 
 
-def test_entries_are_numbered_densely_from_zero_in_the_order_of_the_appends(on: On) -> None:
+def test_entries_are_numbered_densely_from_zero_in_order_of_appends(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         assert (writer.lac, writer.length) == (-1, 0)
@@ -55,7 +55,7 @@ def test_entries_are_numbered_densely_from_zero_in_the_order_of_the_appends(on: 
     on(body)
 
 
-def test_a_run_knows_its_place_before_its_callback_and_lac_has_moved(on: On) -> None:
+def test_run_has_position_before_callback_and_lac_has_moved(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         seen: list[tuple[int, int, int]] = []
@@ -73,7 +73,7 @@ def test_a_run_knows_its_place_before_its_callback_and_lac_has_moved(on: On) -> 
     on(body)
 
 
-def test_a_callback_may_append_again(on: On) -> None:
+def test_callback_may_append_again(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         outcomes = Outcomes()
@@ -90,7 +90,7 @@ def test_a_callback_may_append_again(on: On) -> None:
     on(body)
 
 
-def test_slices_of_a_run_are_appended_as_what_they_show(on: On) -> None:
+def test_slices_of_run_are_appended_as_what_they_show(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         whole = entries(9, 0, 40)
@@ -104,7 +104,7 @@ def test_slices_of_a_run_are_appended_as_what_they_show(on: On) -> None:
     on(body)
 
 
-def test_an_empty_run_is_the_callers_mistake(on: On) -> None:
+def test_empty_run_is_callers_mistake(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         with pytest.raises(Misuse):
@@ -114,7 +114,7 @@ def test_an_empty_run_is_the_callers_mistake(on: On) -> None:
     on(body)
 
 
-def test_a_read_gives_at_least_one_entry_and_no_more_than_asked(on: On) -> None:
+def test_read_returns_at_least_one_entry_within_limit(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, *(entries(writer.ledger, first, 10) for first in range(0, 100, 10)))
@@ -158,7 +158,7 @@ def test_counts_are_exact_on_any_boundary(on: On) -> None:
     on(body)
 
 
-def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
+def test_cuts_are_exact_and_end_where_limit_is_reached(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
@@ -180,7 +180,7 @@ def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
     on(body)
 
 
-def test_what_is_said_at_once_is_what_is_measured_or_nothing(on: On) -> None:
+def test_immediate_count_equals_measured_count_or_is_absent(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
@@ -215,7 +215,7 @@ def test_many_ledgers_do_not_mix(on: On) -> None:
     on(body)
 
 
-def test_a_reader_that_does_not_recover_follows_the_writer(on: On) -> None:
+def test_reader_that_does_not_recover_follows_writer(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         reader = await store.open(writer.ledger, recover=False)
@@ -231,7 +231,7 @@ def test_a_reader_that_does_not_recover_follows_the_writer(on: On) -> None:
     on(body)
 
 
-def test_an_old_writer_appending_during_a_recovery_is_either_kept_or_refused(on: On) -> None:
+def test_old_writer_appending_during_recovery_is_either_kept_or_refused(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         outcomes = Outcomes()
@@ -276,7 +276,7 @@ def test_recoverers_at_once_agree(on: On) -> None:
     on(body)
 
 
-def test_closing_seals_at_the_last_acknowledged_entry_and_fails_the_rest(on: On) -> None:
+def test_closing_seals_at_last_acknowledged_entry_and_fails_rest(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, entries(writer.ledger, 0, 3))
@@ -299,7 +299,7 @@ def test_closing_seals_at_the_last_acknowledged_entry_and_fails_the_rest(on: On)
     on(body)
 
 
-def test_a_recovered_ledger_cannot_be_closed_by_its_old_writer(on: On) -> None:
+def test_recovered_ledger_cannot_be_closed_by_its_old_writer(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, run_of([b"a"]))
@@ -361,7 +361,7 @@ def test_ledgers_are_found_by_what_they_were_made_with(on: On) -> None:
     on(body)
 
 
-def test_after_a_restart_everything_is_there_and_ids_go_on_growing(on: On) -> None:
+def test_after_restart_everything_is_there_and_ids_go_on_growing(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         open_one, sealed = await store.create({"n": "1"}), await store.create({"n": "2"})
         gone = await store.create({"n": "3"})
@@ -389,7 +389,7 @@ def test_after_a_restart_everything_is_there_and_ids_go_on_growing(on: On) -> No
     on(body)
 
 
-def test_a_crash_between_append_and_callback_loses_nothing_that_was_acknowledged(on: On) -> None:
+def test_crash_between_append_and_callback_loses_nothing_that_was_acknowledged(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         for turns in range(6):
             writers = [await store.create({}) for _ in range(3)]
@@ -410,7 +410,7 @@ def test_a_crash_between_append_and_callback_loses_nothing_that_was_acknowledged
     on(body)
 
 
-def test_a_crash_after_a_recovery_finds_the_same_end(on: On) -> None:
+def test_crash_after_recovery_finds_same_end(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         outcomes = Outcomes()
@@ -427,7 +427,7 @@ def test_a_crash_after_a_recovery_finds_the_same_end(on: On) -> None:
     on(body)
 
 
-def test_a_closed_store_takes_nothing_more(on: On) -> None:
+def test_closed_store_takes_nothing_more(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, run_of([b"a"]))

@@ -31,7 +31,7 @@ def on(request: pytest.FixtureRequest, tmp_path: Path) -> On:
     return run
 
 
-def test_recovery_by_another_process_fences_the_writer(on: On) -> None:
+def test_recovery_by_another_process_fences_writer(on: On) -> None:
     async def body(store: LedgerStore, other: LedgerStore) -> None:
         writer = await store.create({})
         await append(writer, entries(writer.ledger, 0, 5))
@@ -67,7 +67,7 @@ def test_recovery_under_appends_keeps_everything_acknowledged(on: On) -> None:
     on(body)
 
 
-def test_concurrent_recoveries_agree_on_the_end(on: On) -> None:
+def test_concurrent_recoveries_agree_on_end(on: On) -> None:
     async def body(store: LedgerStore, other: LedgerStore) -> None:
         writer = await store.create({})
         outcomes = Outcomes()
@@ -115,7 +115,7 @@ def test_deletion_by_another_process_is_found_out(on: On) -> None:
     on(body)
 
 
-def test_half_runs_store_keeps_first_entries_of_a_run_alone(tmp_path: Path) -> None:
+def test_half_runs_store_keeps_first_entries_of_run_alone(tmp_path: Path) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         other = await cast("SharedWorld", world).other()
         for _ in range(20):

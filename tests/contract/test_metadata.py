@@ -43,7 +43,7 @@ def test_what_was_put_is_read_with_its_stat(on: On) -> None:
     on(body)
 
 
-def test_an_empty_value_is_a_value(on: On) -> None:
+def test_empty_value_is_value(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a", b"")
         node = await store.get("/a")
@@ -53,7 +53,7 @@ def test_an_empty_value_is_a_value(on: On) -> None:
     on(body)
 
 
-def test_a_put_that_expects_another_version_changes_nothing(on: On) -> None:
+def test_put_that_expects_another_version_changes_nothing(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         first = await store.put("/a", b"1", expected=ABSENT)
         with pytest.raises(BadVersion):
@@ -69,7 +69,7 @@ def test_a_put_that_expects_another_version_changes_nothing(on: On) -> None:
     on(body)
 
 
-def test_a_record_made_again_never_has_an_old_version(on: On) -> None:
+def test_record_made_again_never_has_old_version(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         seen = set()
         for _ in range(3):
@@ -81,7 +81,7 @@ def test_a_record_made_again_never_has_an_old_version(on: On) -> None:
     on(body)
 
 
-def test_the_version_of_an_earlier_incarnation_is_refused_h_c6(on: On) -> None:
+def test_version_of_earlier_incarnation_is_refused_h_c6(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a", b"first")
         old = await store.put("/a", b"second")
@@ -97,7 +97,7 @@ def test_the_version_of_an_earlier_incarnation_is_refused_h_c6(on: On) -> None:
     on(body)
 
 
-def test_of_many_that_race_for_one_version_exactly_one_wins_and_no_other_is_harmed(on: On) -> None:
+def test_exactly_one_of_many_writers_of_version_wins(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         stat = await store.put("/a", b"0")
         raced = await asyncio.gather(
@@ -151,7 +151,7 @@ def test_children_are_sorted_and_direct(on: On) -> None:
     on(body)
 
 
-def test_a_parent_without_a_value_is_no_record(on: On) -> None:
+def test_parent_without_value_is_no_record(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a/b/c", b"")
         await store.put("/a/b/d", b"")
@@ -171,7 +171,7 @@ def test_a_parent_without_a_value_is_no_record(on: On) -> None:
     on(body)
 
 
-def test_names_come_in_pages_those_without_a_value_too(on: On) -> None:
+def test_names_come_in_pages_those_without_value_too(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await asyncio.gather(*(store.put(f"/p/{n:04d}", b"%d" % n) for n in range(1200)))
         await store.put("/p/0010a/below", b"")
@@ -196,7 +196,7 @@ def test_names_come_in_pages_those_without_a_value_too(on: On) -> None:
     on(body)
 
 
-def test_a_fresh_read_sees_every_write_that_was_answered(on: On) -> None:
+def test_fresh_read_sees_every_write_that_was_answered(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         assert await store.fresh("/a") is None
         for n in range(20):
@@ -273,7 +273,7 @@ UNPRINTABLE = ["/a\0", "/\ud800", "/a\x1f", "/\x7f", "/a\x85", "/\ue000", "/\uff
 
 
 @pytest.mark.parametrize("path", [*MALFORMED, *RELATIVE, *UNPRINTABLE])
-def test_a_path_of_the_wrong_form_is_refused(on: On, path: str) -> None:
+def test_path_of_wrong_form_is_refused(on: On, path: str) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         for attempt in (store.get(path), store.fresh(path), store.put(path, b""), store.delete(path)):
             with pytest.raises(InvalidName):
@@ -284,7 +284,7 @@ def test_a_path_of_the_wrong_form_is_refused(on: On, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/...", "/a.", "/.a", "/a/..b/c.", "/$0", "/a b", "/%2F", "/\u20ac"])
-def test_a_path_with_unusual_characters_is_a_path(on: On, path: str) -> None:
+def test_path_with_unusual_characters_is_path(on: On, path: str) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         stat = await store.put(path, b"v")
         assert await store.get(path) == Node(b"v", stat)
@@ -292,7 +292,7 @@ def test_a_path_with_unusual_characters_is_a_path(on: On, path: str) -> None:
     on(body)
 
 
-def test_a_record_too_large_is_refused(on: On) -> None:
+def test_record_too_large_is_refused(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         with pytest.raises(LimitExceeded):
             await store.put("/a", b"x" * METADATA_VALUE_BYTES_MAX)
@@ -301,7 +301,7 @@ def test_a_record_too_large_is_refused(on: On) -> None:
     on(body)
 
 
-def test_events_tell_each_change_in_order_and_only_below_the_prefix(exactly_on: On) -> None:
+def test_events_tell_each_change_in_order_and_only_below_prefix(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/p/old", b"")
         heard = listen(store, "/p/a")
@@ -322,7 +322,7 @@ def test_events_tell_each_change_in_order_and_only_below_the_prefix(exactly_on: 
     exactly_on(body)
 
 
-def test_a_new_or_gone_child_changes_the_children_of_its_parent(exactly_on: On) -> None:
+def test_new_or_gone_child_changes_children_of_its_parent(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         heard = listen(store, "/p")
         await store.put("/p/a/b", b"")
@@ -338,7 +338,7 @@ def test_a_new_or_gone_child_changes_the_children_of_its_parent(exactly_on: On) 
     exactly_on(body)
 
 
-def test_the_last_change_of_every_path_is_heard_in_order_after_it_can_be_read(on: On) -> None:
+def test_last_change_of_every_path_is_notified_in_order(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         heard: list[Event] = []
         reads: list[asyncio.Task[Node | None]] = []
@@ -370,7 +370,7 @@ def test_the_last_change_of_every_path_is_heard_in_order_after_it_can_be_read(on
     on(body)
 
 
-def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be_read(exactly_on: On) -> None:
+def test_event_arrives_before_write_returns(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         read: list[asyncio.Task[Node | None]] = []
         loop = asyncio.get_running_loop()
@@ -384,7 +384,7 @@ def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be
     exactly_on(body)
 
 
-def test_a_refused_operation_tells_nobody(on: On) -> None:
+def test_refused_operation_tells_nobody(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a/b", b"")
         await told()
@@ -399,7 +399,7 @@ def test_a_refused_operation_tells_nobody(on: On) -> None:
     on(body)
 
 
-def test_an_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -> None:
+def test_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         problems: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
@@ -422,7 +422,7 @@ def test_an_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -
     on(body)
 
 
-def test_a_closed_store_answers_closed_and_closes_twice(on: On) -> None:
+def test_closed_store_answers_closed_and_closes_twice(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.close()
         await store.close()
@@ -432,7 +432,7 @@ def test_a_closed_store_answers_closed_and_closes_twice(on: On) -> None:
     on(body)
 
 
-def test_a_cancelled_caller_does_not_disturb_the_others(on: On) -> None:
+def test_cancelled_caller_does_not_disturb_others(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         tasks = [asyncio.get_running_loop().create_task(store.put(f"/p/{n}", b"")) for n in range(10)]
         await asyncio.sleep(0)

@@ -82,7 +82,7 @@ def chaos_lasts() -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_checked_put_says_the_truth_whatever_is_lost_on_the_way(seed: int) -> None:
+def test_checked_put_says_truth_whatever_is_lost_on_way(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
         written: list[bytes] = []  # what the store held, one after the other
         ok: list[bytes] = []
@@ -122,7 +122,7 @@ def test_a_checked_put_says_the_truth_whatever_is_lost_on_the_way(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lock_has_one_holder_and_after_quiet_the_holder_is_who_the_store_says(seed: int) -> None:
+def test_lock_has_one_holder_that_matches_store(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
         runtime = InlineRuntime(SimulatedFiles())
         everybody = [Locks(store, runtime) for store in stores]
@@ -159,7 +159,7 @@ def test_a_lock_has_one_holder_and_after_quiet_the_holder_is_who_the_store_says(
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_lock_nobody_else_wants_is_never_said_to_be_anothers(seed: int) -> None:
+def test_lock_nobody_else_wants_is_never_said_to_be_anothers(seed: int) -> None:
     async def main() -> None:
         fault_rates = FaultRates(delay_s=0.1, lost_dropped=0.3, late=1.0, late_s=0.2, lost_s=0.05)
         store = MemoryStore(fault_rates=fault_rates, rng=random.Random(seed))
@@ -175,7 +175,7 @@ def test_a_lock_nobody_else_wants_is_never_said_to_be_anothers(seed: int) -> Non
     virtual.run(main())
 
 
-def test_a_rival_whose_record_replaced_mine_is_noticed_although_only_its_making_is_heard() -> None:
+def test_replaced_record_is_noticed_when_only_creation_is_notified() -> None:
     async def main() -> None:
         store = MemoryStore(fault_rates=FaultRates(watch_s=0.5, coalesce=1.0), rng=random.Random(1))
         rival = store.peer(fault_rates=FaultRates())
@@ -193,7 +193,7 @@ def test_a_rival_whose_record_replaced_mine_is_noticed_although_only_its_making_
     virtual.run(main())
 
 
-def test_a_candidate_that_leaves_while_its_put_is_on_the_way_leaves_no_leader_behind() -> None:
+def test_candidate_leaving_during_put_leaves_no_leader() -> None:
     async def main() -> None:
         for turns in range(12):
             store = MemoryStore(fault_rates=FaultRates(delay_s=0.1), rng=random.Random(turns))
@@ -208,7 +208,7 @@ def test_a_candidate_that_leaves_while_its_put_is_on_the_way_leaves_no_leader_be
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_election_ends_with_one_leader_whom_everybody_follows(seed: int) -> None:
+def test_election_ends_with_one_leader_whom_everybody_follows(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
         runtime = InlineRuntime(SimulatedFiles())
         running: list[Election] = []
@@ -237,7 +237,7 @@ def test_an_election_ends_with_one_leader_whom_everybody_follows(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cache_converges_and_its_updates_lose_nothing(seed: int) -> None:
+def test_cache_converges_and_its_updates_lose_nothing(seed: int) -> None:
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
         caches = [
             Cache(store, "/n", decode=lambda raw: raw.decode().split(), encode=lambda items: " ".join(items).encode())
@@ -273,7 +273,7 @@ def test_a_cache_converges_and_its_updates_lose_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_update_that_changes_nothing_is_true_when_it_returns(seed: int) -> None:
+def test_update_that_changes_nothing_is_true_when_it_returns(seed: int) -> None:
     """An answer without a write is as good as one with: no stale read may be taken for the record."""
 
     async def main() -> None:
@@ -290,7 +290,7 @@ def test_an_update_that_changes_nothing_is_true_when_it_returns(seed: int) -> No
     virtual.run(main())
 
 
-def test_the_chaos_is_chaotic() -> None:
+def test_chaos_is_chaotic() -> None:
     """Every fault of the list is met somewhere among the seeds: else the tests above say nothing."""
     seen: set[str] = set()
 

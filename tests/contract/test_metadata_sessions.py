@@ -24,7 +24,7 @@ def test_ephemerals_have_no_children_and_say_whose_they_are(on: On) -> None:
     on(body)
 
 
-def test_an_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> None:
+def test_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/e/1", b"", ephemeral=True)
         await store.put("/stays", b"")
@@ -43,7 +43,7 @@ def test_an_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> 
     on(body)
 
 
-def test_an_ephemeral_stays_one_when_another_session_writes_it(on: On) -> None:
+def test_ephemeral_stays_one_when_another_session_writes_it(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/e", b"v", ephemeral=True)
         await store.put("/p", b"v")
@@ -61,7 +61,7 @@ def test_an_ephemeral_stays_one_when_another_session_writes_it(on: On) -> None:
     on(body)
 
 
-def test_an_ephemeral_of_my_previous_session_is_not_mine(on: On) -> None:
+def test_ephemeral_of_my_previous_session_is_not_mine(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/e", b"v", ephemeral=True)
         await store.expire_session(server_side=False)
@@ -74,7 +74,7 @@ def test_an_ephemeral_of_my_previous_session_is_not_mine(on: On) -> None:
     on(body)
 
 
-def test_after_a_crash_everything_answered_is_there_and_no_ephemeral(on: On) -> None:
+def test_after_crash_everything_answered_is_there_and_no_ephemeral(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         stats = await asyncio.gather(*(store.put(f"/d/{n:03d}", b"%d" % n) for n in range(300)))
         sequence = await store.put("/s/n-", b"", sequential=True)

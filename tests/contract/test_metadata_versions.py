@@ -93,19 +93,19 @@ async def story(versions: Versions) -> tuple[bool, list[bytes]]:
         return acknowledged, []
 
 
-def test_an_old_owner_destroys_nothing_of_the_next_life_h_c6() -> None:
+def test_old_owner_destroys_nothing_of_next_life_h_c6() -> None:
     assert asyncio.run(story(Versions.PER_NODE)) == (False, [b"second life"])
     assert asyncio.run(story(Versions.UNIQUE)) == (False, [b"second life"])
 
 
-def test_without_the_cure_an_acknowledged_message_is_lost_h_c6() -> None:
+def test_without_cure_acknowledged_message_is_lost_h_c6() -> None:
     acknowledged, found = asyncio.run(story(Versions.PER_NODE_ALONE))
     assert acknowledged
     assert b"second life" not in found
 
 
 @pytest.mark.parametrize("versions", list(Versions))
-def test_a_store_without_the_cure_breaks_the_contract_h_c6(versions: Versions) -> None:
+def test_store_without_cure_breaks_contract_h_c6(versions: Versions) -> None:
     async def body() -> bool:
         store = MemoryStore(content=StoreContent(versions=versions))
         old = await store.put("/a", b"first", expected=ABSENT)
@@ -120,7 +120,7 @@ def test_a_store_without_the_cure_breaks_the_contract_h_c6(versions: Versions) -
     assert asyncio.run(body()) is (versions is not Versions.PER_NODE_ALONE)
 
 
-def test_a_write_of_an_ended_session_is_refused_after_its_comparison_h_c6() -> None:
+def test_write_of_ended_session_is_refused_after_comparison_h_c6() -> None:
     """The record is deleted and created again between the read that compares and the write."""
 
     async def body() -> None:

@@ -57,12 +57,12 @@ def test_there_is_something_to_try_of_each() -> None:
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
-def test_a_script_runs(block: str, magnetar_broker_function: Broker) -> None:
+def test_script_runs(block: str, magnetar_broker_function: Broker) -> None:
     check(block, magnetar_broker_function)
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_story_runs_from_its_first_block_to_its_last(story: str, magnetar_broker_function: Broker) -> None:
+def test_story_runs_from_its_first_block_to_its_last(story: str, magnetar_broker_function: Broker) -> None:
     parts = [block for _, block in blocks(story)]
     assert len(parts) == STORIES[story]
     check("\n".join(parts), magnetar_broker_function)
@@ -79,12 +79,12 @@ def check(block: str, broker: Broker | Standalone) -> None:
 
 @pytest.mark.parametrize("block", [block for _, block in SUITES], ids=[where for where, _ in SUITES])
 @pytest.mark.parametrize("conftest", ["", *[block for _, block in CONFTESTS]], ids=["plain", "settings"])
-def test_a_suite_passes_with_and_without_settings(tmp_path: Path, block: str, conftest: str) -> None:
+def test_suite_passes_with_and_without_settings(tmp_path: Path, block: str, conftest: str) -> None:
     outcome = run_suite(tmp_path, {"conftest.py": conftest, "test_block.py": block})
     assert outcome.code == 0, outcome.output
     assert outcome.left == []
 
 
-def test_index_of_the_pages_names_every_page() -> None:
+def test_index_of_pages_names_every_page() -> None:
     linked = set(re.findall(r"\]\(([A-Z_]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8")))
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}

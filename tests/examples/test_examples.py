@@ -30,7 +30,7 @@ def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == TRIED | TRIED_IN_SPARK
 
 
-def test_the_stock_client_finds_every_order_in_the_order_of_its_customer(magnetar_broker_function: Broker) -> None:
+def test_stock_client_finds_every_order_in_order_of_its_customer(magnetar_broker_function: Broker) -> None:
     lines = run("stock_client.py", magnetar_broker_function)
     assert sorted(lines) == sorted(f"customer-{number % 3} order {number}" for number in range(10))
     for customer in range(3):
@@ -38,7 +38,7 @@ def test_the_stock_client_finds_every_order_in_the_order_of_its_customer(magneta
         assert mine == [f"customer-{customer} order {number}" for number in range(customer, 10, 3)]
 
 
-def test_the_async_client_sends_and_receives_objects(magnetar_broker_function: Broker) -> None:
+def test_async_client_sends_and_receives_objects(magnetar_broker_function: Broker) -> None:
     lines = run("async_client.py", magnetar_broker_function)
     expected = [
         f"customer-{number % 3} Order(customer='customer-{number % 3}', amount={number})" for number in range(10)
@@ -49,7 +49,7 @@ def test_the_async_client_sends_and_receives_objects(magnetar_broker_function: B
         assert mine == [line for line in expected if line.startswith(f"customer-{customer} ")]
 
 
-def test_every_order_counts_once_in_totals_that_are_stored_with_their_checkpoint(
+def test_every_order_counts_once_in_totals_stored_with_checkpoint(
     magnetar_broker_function: Broker,
 ) -> None:
     totals = [f"customer-{one} {sum(range(one, 30, 3))}" for one in range(3)]
@@ -57,13 +57,13 @@ def test_every_order_counts_once_in_totals_that_are_stored_with_their_checkpoint
 
 
 @pytest.mark.slow
-def test_each_job_is_done_by_one_worker_and_those_that_cannot_be_are_put_aside(
+def test_each_job_is_done_by_one_worker_or_set_aside(
     magnetar_broker_function: Broker,
 ) -> None:
     assert run("work_queue.py", magnetar_broker_function) == ["put aside [9, 19, 29]", "done 27"]
 
 
-def test_the_test_writer_s_file_passes_as_it_is(tmp_path: Path) -> None:
+def test_test_writer_s_file_passes_as_it_is(tmp_path: Path) -> None:
     outcome = run_suite(tmp_path, {"test_orders.py": (EXAMPLES / "test_orders.py").read_text()})
     assert outcome.code == 0, outcome.output
     assert len(outcome.passed) == 5

@@ -60,7 +60,7 @@ def test_pages_and_examples_run_in_order_on_one_broker(magnetar_broker_function:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_spark_pages_run_on_the_broker_of_the_others(tmp_path: Path) -> None:
+def test_spark_pages_run_on_broker_of_others(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
     from tests.examples import test_spark
 

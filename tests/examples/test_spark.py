@@ -137,7 +137,7 @@ def run(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_totals_go_on_over_a_restart_and_are_in_the_topic_and_in_parquet(said: dict[str, list[str]]) -> None:
+def test_totals_continue_after_restart_in_topic_and_parquet(said: dict[str, list[str]]) -> None:
     assert said["spark_orders.py"] == [
         '{"customer":"customer-0","orders":3,"amount":51}',
         '{"customer":"customer-1","orders":2,"amount":22}',
@@ -146,20 +146,20 @@ def test_totals_go_on_over_a_restart_and_are_in_the_topic_and_in_parquet(said: d
     ]
 
 
-def test_a_time_range_is_filled_again_and_written_once_however_often_it_runs(said: dict[str, list[str]]) -> None:
+def test_backfill_of_time_range_is_written_once(said: dict[str, list[str]]) -> None:
     assert said["spark_backfill.py"] == ["Parquet 30 100 158", "topic 30"]
 
 
-def test_orders_are_joined_with_what_was_said_last_of_their_customers(said: dict[str, list[str]]) -> None:
+def test_orders_join_latest_customer_data(said: dict[str, list[str]]) -> None:
     lines = said["spark_enrich.py"]
     assert sorted(lines) == ["Ada Lovelace engine", "Ada Lovelace program", "Grace compiler", "unknown abacus"]
     assert lines.index("Ada Lovelace engine") < lines.index("Ada Lovelace program")
 
 
-def test_every_block_of_the_page_runs_as_written(said: dict[str, list[str]]) -> None:
+def test_every_block_of_page_runs_as_written(said: dict[str, list[str]]) -> None:
     assert said["page.py"] == ["topic key value ('Ada', 1)"]
 
 
-def test_the_block_of_the_readme_runs_as_it_is_written(said: dict[str, list[str]]) -> None:
+def test_block_of_readme_runs_as_it_is_written(said: dict[str, list[str]]) -> None:
     assert said["readme.py"] == []
     assert said["shouted"] == ["Ada HELLO"]

@@ -30,7 +30,7 @@ def test_finding_names_target_seed_and_input(monkeypatch: pytest.MonkeyPatch) ->
         campaign.run_round("message_ids", seed=3, inputs=1)
 
 
-def test_later_run_continues_where_the_first_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_later_run_continues_where_first_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state.json"
     words = ["message_ids", "--state", str(state), "--inputs"]
     campaign.main([*words, str(campaign.ROUND_INPUTS)])

@@ -463,7 +463,7 @@ def test_key_keeps_its_order_through_three_generations(messages, faults, states,
         pytest.param(MERGE_OF_TWO_KEYS, {"joins": 0}, 323_237, marks=pytest.mark.slow, id="messages in both parents"),
     ],
 )
-def test_keys_keep_their_order_through_a_merge(course, faults, states, record_property):
+def test_keys_keep_their_order_through_merge(course, faults, states, record_property):
     found = Stream(course=course, messages=len(course.keys)).explored(**faults)
     record_property("states", found.states)
     assert not found.wrong, str(found)
@@ -479,12 +479,12 @@ def test_keys_keep_their_order_through_a_merge(course, faults, states, record_pr
         pytest.param(Stream(received=given_out_unread), "is delivered before", id="held counts as received"),
     ],
 )
-def test_missing_safeguard_breaks_the_order_of_a_key(stream, wrong):
+def test_missing_safeguard_breaks_order_of_key(stream, wrong):
     assert wrong in stream.explored(crashes=1).wrong
 
 
 @pytest.mark.slow
-def test_consumer_attached_before_a_segment_read_early_breaks_order():
+def test_consumer_attached_before_segment_read_early_breaks_order():
     assert "is delivered before" in Stream(held_back=never_held_back).explored(joins=0, detaches=1).wrong
 
 

@@ -128,7 +128,7 @@ def test_nothing_goes_wrong_in_any_interleaving_of(name: str, record_property: C
     ],
     ids=lambda one: one.__name__ if callable(one) else "",
 )
-def test_without_the_safeguard_something_breaks(mutant: Callable[[], Rules], row: str, wrong: str) -> None:
+def test_without_safeguard_something_breaks(mutant: Callable[[], Rules], row: str, wrong: str) -> None:
     with validation.disabled():
         found = ROWS[row].explored(mutant())
     assert found.wrong, "a safeguard that nobody misses, or a mutant that mutates nothing"

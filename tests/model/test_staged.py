@@ -148,7 +148,7 @@ def losers_are_kept() -> Rules:
     ],
     ids=lambda one: one.__name__ if callable(one) else "",
 )
-def test_without_the_safeguard_a_row_is_lost_or_doubled(mutant: Callable[[], Rules], row: str, wrong: str) -> None:
+def test_without_safeguard_row_is_lost_or_doubled(mutant: Callable[[], Rules], row: str, wrong: str) -> None:
     with validation.disabled():
         found = ROWS[row].explored(mutant())
     assert found.wrong, "a safeguard that nobody misses, or a mutant that mutates nothing"

@@ -175,14 +175,14 @@ AFTER_CONNECT = {
 
 
 @pytest.mark.parametrize("data", BEFORE_CONNECT.values(), ids=BEFORE_CONNECT.keys())
-def test_a_stranger_who_lies_is_shut_out(broker: Standalone, data: bytes) -> None:
+def test_stranger_who_lies_is_shut_out(broker: Standalone, data: bytes) -> None:
     with Raw(broker) as raw:
         raw.say(data)
         assert raw.shut_out()
 
 
 @pytest.mark.parametrize("data", AFTER_CONNECT.values(), ids=AFTER_CONNECT.keys())
-def test_a_client_that_breaks_the_protocol_is_shut_out(broker: Standalone, data: bytes) -> None:
+def test_client_that_breaks_protocol_is_shut_out(broker: Standalone, data: bytes) -> None:
     with Raw(broker, connected=True) as raw:
         raw.say(data)
         assert raw.shut_out()
@@ -204,7 +204,7 @@ def test_noise_shuts_out_whoever_makes_it(broker: Standalone) -> None:
 # Answered
 
 
-def test_a_wrong_checksum_is_told_and_the_next_send_is_stored(broker: Standalone) -> None:
+def test_wrong_checksum_is_told_and_next_send_is_stored(broker: Standalone) -> None:
     entry = bytearray(an_entry(b"some payload"))
     entry[-1] ^= 1
     with Raw(broker, connected=True) as raw:
@@ -230,7 +230,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=[name[:40] or "empty" for name in NAMES])
-def test_a_name_that_is_none_is_refused_by_every_command(broker: Standalone, name: str) -> None:
+def test_name_that_is_none_is_refused_by_every_command(broker: Standalone, name: str) -> None:
     with Raw(broker, connected=True) as raw:
         for request, data in enumerate(
             [
@@ -269,7 +269,7 @@ def test_commands_about_nobody_change_nothing(broker: Standalone) -> None:
         assert raw.hear().type == _T.PONG
 
 
-def test_a_pattern_made_to_run_for_ever_does_not_hold_up_the_others(broker: Standalone) -> None:
+def test_expensive_pattern_does_not_delay_others(broker: Standalone) -> None:
     with Raw(broker, connected=True) as raw:
         raw.say(a_command(_T.PRODUCER, topic="persistent://public/default/" + "a" * 60, producer_id=1, request_id=1))
         assert raw.hear().type == _T.PRODUCER_SUCCESS
@@ -292,7 +292,7 @@ def test_a_pattern_made_to_run_for_ever_does_not_hold_up_the_others(broker: Stan
 # Floods
 
 
-def test_silent_half_frames_and_slow_writers_hold_little_and_stop_nobody(broker: Standalone) -> None:
+def test_silent_and_slow_connections_hold_little_and_block_nobody(broker: Standalone) -> None:
     before = broker.rss_bytes()
     raws: list[Raw] = []
 
@@ -311,7 +311,7 @@ def test_silent_half_frames_and_slow_writers_hold_little_and_stop_nobody(broker:
     assert broker.rss_bytes() - before < GROWN_BYTES_MAX
 
 
-def test_a_flood_of_questions_whose_answers_nobody_reads_holds_little(broker: Standalone) -> None:
+def test_flood_of_questions_whose_answers_nobody_reads_holds_little(broker: Standalone) -> None:
     before = broker.rss_bytes()
     raws = [Raw(broker, connected=True) for _ in range(3)]
     pings = a_command(_T.PING) * 10_000
@@ -349,6 +349,6 @@ async def _alive(broker: Standalone) -> None:
     wire.close()
 
 
-def test_after_all_of_this_the_broker_answers_as_before(broker: Standalone, tmp_path: Path) -> None:
+def test_after_all_of_this_broker_answers_as_before(broker: Standalone, tmp_path: Path) -> None:
     asyncio.run(_alive(broker))
     assert broker.ask("GET", "/admin/v2/brokers/health").status_code == 200

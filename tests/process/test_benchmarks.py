@@ -13,7 +13,7 @@ HOUSE = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_ten_thousand_watches_are_all_told_and_the_figures_are_written(tmp_path: Path) -> None:
+def test_ten_thousand_watches_are_all_told_and_figures_are_written(tmp_path: Path) -> None:
     output = tmp_path / "reshape.json"
     command = [sys.executable, "-m", "benchmarks.reshape", "--only", "watch", "--rounds", "1", "--output", str(output)]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=500, check=False)

@@ -330,7 +330,7 @@ async def drained(consumer: aio.StreamConsumer[bytes]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_kind_of_consumer_keeps_its_promise_on_one_topic_through_reshapes_and_kills(
+def test_every_consumer_kind_keeps_promise_through_reshapes_and_kills(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async def body(broker: Standalone) -> None:

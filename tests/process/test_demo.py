@@ -33,7 +33,7 @@ def left(environment: dict[str, str], steps: str) -> list[str]:
     return [path.name for path in Path(environment["TMPDIR"]).iterdir()] + alive
 
 
-def test_killed_in_the_middle_every_acknowledged_message_arrives_in_order(temporary: dict[str, str]) -> None:
+def test_killed_in_middle_every_acknowledged_message_arrives_in_order(temporary: dict[str, str]) -> None:
     ran = subprocess.run([*COMMAND, "-o", "json"], capture_output=True, text=True, env=temporary, check=False)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     document = json.loads(ran.stdout)
@@ -59,7 +59,7 @@ def test_killed_in_the_middle_every_acknowledged_message_arrives_in_order(tempor
     assert left(temporary, ran.stderr) == []
 
 
-def test_without_the_kill_nothing_comes_twice(temporary: dict[str, str]) -> None:
+def test_without_kill_nothing_comes_twice(temporary: dict[str, str]) -> None:
     ran = subprocess.run(
         [*COMMAND, "--no-kill", "-o", "json"], capture_output=True, text=True, env=temporary, check=False
     )
@@ -71,7 +71,7 @@ def test_without_the_kill_nothing_comes_twice(temporary: dict[str, str]) -> None
     assert left(temporary, ran.stderr) == []
 
 
-def test_on_a_terminal_there_is_a_picture(temporary: dict[str, str]) -> None:
+def test_on_terminal_there_is_picture(temporary: dict[str, str]) -> None:
     ours, theirs = pty.openpty()
     environment = {**temporary, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=theirs, env=environment) as running:
@@ -118,7 +118,7 @@ def test_interrupted_at_any_step_its_broker_and_files_go_too(temporary: dict[str
     assert left(temporary, steps + said) == []
 
 
-def test_a_broker_that_cannot_start_is_said_with_what_to_do(temporary: dict[str, str], tmp_path: Path) -> None:
+def test_broker_that_cannot_start_is_said_with_what_to_do(temporary: dict[str, str], tmp_path: Path) -> None:
     """Without the packages of the broker, which a plain install does not bring."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['starlette'] = None\n")
     environment = {**temporary, "PYTHONPATH": str(tmp_path)}

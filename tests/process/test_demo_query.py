@@ -49,7 +49,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def test_killed_it_goes_with_all_it_started_and_is_started_again_until_it_is_drained(tmp_path: Path) -> None:
+async def test_killed_query_restarts_until_topic_is_drained(tmp_path: Path) -> None:
     told: list[str] = []
     async with a_query(tmp_path, PATIENT) as query, asyncio.TaskGroup() as group:
         tended = group.create_task(query.tend(told.append))
@@ -64,7 +64,7 @@ async def test_killed_it_goes_with_all_it_started_and_is_started_again_until_it_
     assert (query.state, query.kills, query.restarts, told) == ("done", 1, 0, [])
 
 
-async def test_one_that_ends_by_itself_again_and_again_is_given_up_with_what_it_said(tmp_path: Path) -> None:
+async def test_query_that_keeps_failing_is_given_up_with_its_error(tmp_path: Path) -> None:
     told: list[str] = []
     async with a_query(tmp_path, FAILING) as query:
         with pytest.raises(NotReady, match="no such host"):
@@ -84,7 +84,7 @@ async def test_whoever_leaves_takes_it_along_with_all_it_started(tmp_path: Path)
     await until(lambda: not runs(query.pid) and not runs(other))
 
 
-def test_a_batch_that_is_planned_and_not_done_is_under_way(tmp_path: Path) -> None:
+def test_batch_that_is_planned_and_not_done_is_under_way(tmp_path: Path) -> None:
     query = a_query(tmp_path, "")
     assert not query.busy("taxes")
     for kind in ("offsets", "commits"):
@@ -98,7 +98,7 @@ def test_a_batch_that_is_planned_and_not_done_is_under_way(tmp_path: Path) -> No
     assert query.busy("taxes")
 
 
-async def test_the_interpreter_is_this_one(tmp_path: Path) -> None:
+async def test_interpreter_is_this_one(tmp_path: Path) -> None:
     program = f"import sys; sys.exit(sys.executable != {sys.executable!r})"
     async with a_query(tmp_path, program) as query:
         await query.tend(lambda _: None)

@@ -92,7 +92,7 @@ def a_small_file_limit(folder: Path) -> Iterator[tuple[Callable[[int], None], Ca
 
 
 @pytest.mark.parametrize("small", [a_small_file_limit, *([a_small_disk] if _can_mount() else [])])
-def test_a_full_disk_stops_the_broker_and_room_brings_everything_back(small: Callable, tmp_path: Path) -> None:
+def test_full_disk_stops_broker_and_room_brings_everything_back(small: Callable, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     with small(folder) as (confine, make_room):
         broker = Standalone(folder, NO_FLOOR)
@@ -156,9 +156,7 @@ def _may_produce(client: magnetar.Client) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("small", [a_small_file_limit, *([a_small_disk] if _can_mount() else [])])
-def test_a_disk_full_of_metadata_stops_the_broker_and_room_brings_everything_back(
-    small: Callable, tmp_path: Path
-) -> None:
+def test_full_metadata_disk_stops_broker_until_space_returns(small: Callable, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     with small(folder) as (confine, make_room):
         broker = Standalone(folder, NO_FLOOR)
@@ -187,7 +185,7 @@ def _made(broker: Standalone, topic: str) -> bool:
     return True
 
 
-def test_a_disk_that_fails_to_sync_stops_the_broker_and_loses_nothing(tmp_path: Path) -> None:
+def test_disk_that_fails_to_sync_stops_broker_and_loses_nothing(tmp_path: Path) -> None:
     broker = FailingDisk(tmp_path)
     flag = tmp_path / "fail"
     with broker:
@@ -225,7 +223,7 @@ async def filled_up(
 # Stops, and two at once
 
 
-def test_a_polite_stop_answers_everything_and_forgets_nothing(tmp_path: Path) -> None:
+def test_polite_stop_answers_everything_and_forgets_nothing(tmp_path: Path) -> None:
     with Standalone(tmp_path) as broker:
         asyncio.run(stopped_under_load(broker))
 
@@ -253,7 +251,7 @@ async def stopped_under_load(broker: Standalone) -> None:
         await swarm.stop()
 
 
-def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_second_broker_on_folder_is_told_who_holds_it(tmp_path: Path) -> None:
     with Standalone(tmp_path / "first") as first:
         second = Standalone(tmp_path / "second")
         second.data = first.data
@@ -280,7 +278,7 @@ def test_one_port_for_both_is_refused_before_anything_is_made(tmp_path: Path) ->
     assert not (tmp_path / "data").exists()
 
 
-def test_a_setting_with_a_typo_is_warned_of_and_a_bad_value_ends_the_start(tmp_path: Path) -> None:
+def test_misspelt_setting_is_warned_of_and_bad_value_stops_start(tmp_path: Path) -> None:
     conf = tmp_path / "standalone.conf"
     conf.write_text("brokerDeduplicationEnable=true\nbrokerDeduplicationEnabled=maybe\n")
     told = said_by("--data", str(tmp_path / "data"), "--conf", str(conf))
@@ -326,7 +324,7 @@ def read(broker: Standalone, topic: str, count: int) -> list[int]:
     return asyncio.run(body())
 
 
-def test_a_damaged_byte_is_reported_and_everything_else_is_served(tmp_path: Path) -> None:
+def test_damaged_byte_is_reported_and_everything_else_is_served(tmp_path: Path) -> None:
     with Standalone(tmp_path) as broker:
         published(broker, TOPIC, "p", 20)
         published(broker, OTHER, "q", 20)
@@ -341,7 +339,7 @@ def test_a_damaged_byte_is_reported_and_everything_else_is_served(tmp_path: Path
         assert broker.stop() == 0
 
 
-def test_a_byte_damaged_after_a_kill_is_reported_at_the_start(tmp_path: Path) -> None:
+def test_byte_damaged_after_kill_is_reported_at_start(tmp_path: Path) -> None:
     with Standalone(tmp_path) as broker:
         published(broker, TOPIC, "p", 20)
         published(broker, OTHER, "q", 20)
@@ -379,7 +377,7 @@ def newer_metadata(data: Path) -> None:
 
 
 @pytest.mark.parametrize("newer", [newer_journal, newer_metadata])
-def test_files_of_a_newer_version_are_refused_with_what_to_do(newer: Callable[[Path], None], tmp_path: Path) -> None:
+def test_files_of_newer_version_are_refused_with_what_to_do(newer: Callable[[Path], None], tmp_path: Path) -> None:
     with Standalone(tmp_path) as broker:
         published(broker, TOPIC, "p", 3)
         assert broker.stop() == 0

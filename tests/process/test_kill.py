@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("kills", [KILLS // 5, pytest.param(KILLS, marks=pytest.mark.slow)])
-def test_killed_again_and_again_the_broker_keeps_every_promise(tmp_path: Path, kills: int) -> None:
+def test_killed_again_and_again_broker_keeps_every_promise(tmp_path: Path, kills: int) -> None:
     with Standalone(tmp_path, SETTINGS) as broker:
         broker.admin("PUT", "namespaces/public/once", {"deduplicationEnabled": True})
         asyncio.run(killed_under_load(broker, kills))

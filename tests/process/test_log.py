@@ -33,7 +33,7 @@ def send_and_read_to_the_end(port: int, data: bytes) -> None:
             pass
 
 
-def test_peers_that_cause_lines_do_not_fill_the_log(tmp_path: Path) -> None:
+def test_peers_that_cause_lines_do_not_fill_log(tmp_path: Path) -> None:
     with Standalone(tmp_path) as broker:
         loud = connect("\x1b[2J" + "v" * 60_000)
         for _ in range(CONNECTIONS):

@@ -24,7 +24,7 @@ def anonymous_bytes(pid: int) -> int:
     raise AssertionError("this kernel does not tell anonymous memory")
 
 
-def test_large_messages_of_many_topics_stay_within_the_tail_cache(tmp_path: Path) -> None:
+def test_large_messages_of_many_topics_stay_within_tail_cache(tmp_path: Path) -> None:
     """Fourteen times as much as the cache may hold, a message to each topic in turn."""
 
     async def body(server: Standalone) -> None:
@@ -41,7 +41,7 @@ def test_large_messages_of_many_topics_stay_within_the_tail_cache(tmp_path: Path
         assert anonymous_bytes(server.pid) - before <= TAIL_CACHE_BYTES_MAX + BESIDE_BYTES
 
 
-def test_readers_that_stall_over_rest_hold_a_bounded_sum(tmp_path: Path) -> None:
+def test_readers_that_stall_over_rest_hold_bounded_sum(tmp_path: Path) -> None:
     """D6: a message of a few hundred bytes is decompressed for each of them."""
 
     async def body(server: Standalone) -> None:
@@ -64,7 +64,7 @@ def test_readers_that_stall_over_rest_hold_a_bounded_sum(tmp_path: Path) -> None
         assert server.ask("GET", "/livez").status_code == 200
 
 
-def test_readers_of_a_message_with_a_large_key_hold_nothing(tmp_path: Path) -> None:
+def test_readers_of_message_with_large_key_hold_nothing(tmp_path: Path) -> None:
     """Its headers were in no account: ten readers that stalled took 441 MiB."""
 
     async def body(server: Standalone) -> None:

@@ -28,7 +28,7 @@ STEPS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_broker_that_dies_at_any_step_of_a_migration_finishes_it_when_it_comes_back(tmp_path: Path, step: str) -> None:
+def test_broker_killed_at_any_migration_step_finishes_after_restart(tmp_path: Path, step: str) -> None:
     with (
         Dying(tmp_path, SETTINGS) as broker,
         magnetar.Client(broker.url) as client,

@@ -140,7 +140,7 @@ def test_broker_that_fails_shows_no_message_that_waits(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("words", [["topic", "list"], ["topic", "show", "persistent://public/default/none"]])
-def test_errors_of_command_and_client_hide_the_token(words: list[str], tmp_path: Path) -> None:
+def test_errors_of_command_and_client_hide_token(words: list[str], tmp_path: Path) -> None:
     environment = {**os.environ, "MAGNETAR_TOKEN": TOKEN, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "magnetar.cli.main", *words, "--admin-url", "http://127.0.0.1:9"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -71,7 +71,7 @@ def a_producer(number: int) -> bytes:
     ],
     ids=["subscriptions of a topic", "consumers of a connection", "producers of a topic"],
 )
-def test_command_beyond_a_limit_is_refused_naming_it(broker: Standalone, limit: float, step: Step) -> None:
+def test_command_beyond_limit_is_refused_naming_it(broker: Standalone, limit: float, step: Step) -> None:
     count = int(limit)
     with Talker(broker.port) as talker:
         kinds = [answer.type for answer in talker.ask_many([step(number) for number in range(1, count + 1)])]
@@ -82,7 +82,7 @@ def test_command_beyond_a_limit_is_refused_naming_it(broker: Standalone, limit: 
         assert talker.works()
 
 
-def test_connections_of_an_address_have_their_number(broker: Standalone) -> None:
+def test_connections_of_address_have_their_number(broker: Standalone) -> None:
     with ExitStack() as held:
         talkers = [held.enter_context(Talker(broker.port)) for _ in range(CONNECTIONS)]
         beyond = held.enter_context(Talker(broker.port, connected=False))
@@ -99,7 +99,7 @@ def test_stranger_has_its_time_and_no_more(broker: Standalone) -> None:
         assert 0.8 * LOWERED["HANDSHAKE_S"] < time.monotonic() - began < limits.HANDSHAKE_S
 
 
-def test_watched_lists_share_a_number_of_names(broker: Standalone) -> None:
+def test_watched_lists_share_number_of_names(broker: Standalone) -> None:
     broker.admin("PUT", "namespaces/public/listed", {})
     for number in range(int(LOWERED["TOPIC_LISTS_NAMES_MAX"]) + 1):
         broker.admin("PUT", f"persistent/public/listed/t{number}")
@@ -116,7 +116,7 @@ def test_watched_lists_share_a_number_of_names(broker: Standalone) -> None:
         assert talker.works()
 
 
-def test_topics_of_a_namespace_have_their_number(broker: Standalone) -> None:
+def test_topics_of_namespace_have_their_number(broker: Standalone) -> None:
     for number in range(TOPICS):
         broker.admin("PUT", f"persistent/public/few/t{number}")
     beyond = broker.ask("PUT", "/admin/v2/persistent/public/few/more")
@@ -126,7 +126,7 @@ def test_topics_of_a_namespace_have_their_number(broker: Standalone) -> None:
         assert answer.type == T.ERROR
 
 
-def test_subscriptions_of_a_scalable_topic_have_their_number(broker: Standalone) -> None:
+def test_subscriptions_of_scalable_topic_have_their_number(broker: Standalone) -> None:
     count = min(int(LOWERED["SUBSCRIPTIONS_MAX"]), SUBSCRIPTIONS)
     path = "/admin/v2/scalable/public/default/wide/subscriptions"
     for number in range(count):
@@ -150,7 +150,7 @@ def test_stored_properties_have_their_size(broker: Standalone, what: str) -> Non
     assert str(limits.STORED_PROPERTIES_BYTES_MAX) in beyond.text
 
 
-def test_connections_over_rest_have_a_number_and_probes_are_answered(broker: Standalone) -> None:
+def test_connections_over_rest_have_number_and_probes_are_answered(broker: Standalone) -> None:
     trickle = b"PUT /admin/v2/tenants/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
     with ExitStack() as held:
         for _ in range(int(LOWERED["HTTP_CONNECTIONS_MAX"])):

@@ -122,7 +122,7 @@ def message_frame(made: pb.BaseCommand) -> bytes:
 
 
 @pytest.mark.slow
-def test_strangers_beyond_their_number_lose_the_oldest(bench: Bench) -> None:
+def test_strangers_beyond_their_number_lose_oldest(bench: Bench) -> None:
     half = (limits.HANDSHAKE_FRAME_BYTES_MAX - 8).to_bytes(4, "big") + bytes(limits.HANDSHAKE_FRAME_BYTES_MAX - 100)
     with ExitStack() as held, bench.charged("connections before CONNECT", more=limits.STRANGERS_MAX * 16 * 1024):
         began = time.monotonic()
@@ -159,7 +159,7 @@ def test_first_frame_and_version_have_their_limits(bench: Bench, more: int) -> N
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_command_has_the_size_of_its_kind(bench: Bench, more: int) -> None:
+def test_command_has_size_of_its_kind(bench: Bench, more: int) -> None:
     def lookup(size: int) -> pb.BaseCommand:
         return command(T.LOOKUP, topic=TOPIC, request_id=1, advertised_listener_name="x" * size)
 
@@ -205,7 +205,7 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def test_refused_requests_beyond_the_rate_meet_silence(bench: Bench) -> None:
+def test_refused_requests_beyond_rate_meet_silence(bench: Bench) -> None:
     numbers = range(1, 2 * limits.CONNECTION_REFUSALS_PER_S_MAX)
     wrong = [a_command(T.LOOKUP, topic="nowhere://x", request_id=number) for number in numbers]
     with bench.charged("requests in progress"), Talker(bench.broker.port) as talker:
@@ -252,7 +252,7 @@ def test_names_that_nobody_has_are_not_remembered(bench: Bench) -> None:
         talker.ask_many(asked, at_once=50)
 
 
-def test_consumers_of_a_subscription_and_their_departure(bench: Bench) -> None:
+def test_consumers_of_subscription_and_their_departure(bench: Bench) -> None:
     """D3: 800 Failover consumers that left stopped the broker for 51 s."""
     count = 1_000  # maxConsumersPerSubscription
     with bench.charged("producers and consumers"):
@@ -296,7 +296,7 @@ def test_topic_list_watches_have_their_number(bench: Bench) -> None:
         assert talker.hear().type == T.WATCH_TOPIC_UPDATE
 
 
-def test_connection_creates_topics_in_a_burst_and_then_at_a_rate(bench: Bench) -> None:
+def test_connection_creates_topics_in_burst_and_then_at_rate(bench: Bench) -> None:
     """A flood of a thousand behind the burst: some wait for their turn, others are refused."""
     count = limits.CREATIONS_BURST_MAX
     with bench.charged(), Talker(bench.broker.port) as talker:
@@ -309,7 +309,7 @@ def test_connection_creates_topics_in_a_burst_and_then_at_a_rate(bench: Bench) -
 
 
 @pytest.mark.slow
-def test_producers_of_a_connection_and_their_departure(bench: Bench) -> None:
+def test_producers_of_connection_and_their_departure(bench: Bench) -> None:
     with bench.charged("producers and consumers", "names and properties of producers and consumers"):
         with Talker(bench.broker.port) as talker:
             wanted = [a_producer(number) for number in range(1, limits.CONNECTION_PRODUCERS_MAX + 2)]
@@ -321,7 +321,7 @@ def test_producers_of_a_connection_and_their_departure(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_properties_of_a_connection_have_a_sum(bench: Bench) -> None:
+def test_properties_of_connection_have_sum(bench: Bench) -> None:
     """D5: 40 producers with 5 MB each were 191 MB."""
     each = limits.GIVEN_PROPERTIES_BYTES_MAX
     fitting = limits.CONNECTION_KEPT_BYTES_MAX // (each + 5)  # and its name
@@ -337,7 +337,7 @@ def test_properties_of_a_connection_have_a_sum(bench: Bench) -> None:
 # Bytes under way
 
 
-def test_flood_of_messages_is_held_within_the_caches(bench: Bench) -> None:
+def test_flood_of_messages_is_held_within_caches(bench: Bench) -> None:
     entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), bytes(4 * MIB))
     with (
         bench.charged(
@@ -354,7 +354,7 @@ def test_flood_of_messages_is_held_within_the_caches(bench: Bench) -> None:
         assert {answer.type for answer in answers} == {T.SEND_RECEIPT}
 
 
-def test_readers_of_a_backlog_hold_blocks_within_their_sum(bench: Bench) -> None:
+def test_readers_of_backlog_hold_blocks_within_their_sum(bench: Bench) -> None:
     """Each of 400 subscriptions with one permit kept a block of 1 MiB."""
     topic, count = "persistent://public/default/behind", 400
     entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), bytes(20_000))
@@ -376,7 +376,7 @@ def test_readers_of_a_backlog_hold_blocks_within_their_sum(bench: Bench) -> None
                 assert {talker.hear().type for _ in range(50)} == {T.MESSAGE}
 
 
-def test_answers_that_are_not_read_stop_the_questions(bench: Bench) -> None:
+def test_answers_that_are_not_read_stop_questions(bench: Bench) -> None:
     names = ("bytes that the peer does not read", "requests in progress")
     with bench.charged(*names), Talker(bench.broker.port) as talker:
         question = a_command(T.LOOKUP, topic=TOPIC, request_id=1) * 2_000
@@ -393,7 +393,7 @@ def test_answers_that_are_not_read_stop_the_questions(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_frames_that_are_not_whole_have_a_sum(bench: Bench) -> None:
+def test_frames_that_are_not_whole_have_sum(bench: Bench) -> None:
     size = 5 * MIB
     half = size.to_bytes(4, "big") + bytes(size - 100)
     fitting = limits.PARTIAL_FRAMES_BYTES_MAX // len(half)

@@ -82,7 +82,7 @@ async def loses_nothing(cluster: Cluster, client: Client, harm: Callable[[], Non
     assert Change.RESYNC in {event.change for event in client.heard}
 
 
-def test_a_killed_leader_loses_no_answered_write_and_no_session(servers: list[ZooKeeper]) -> None:
+def test_killed_leader_loses_no_answered_write_and_no_session(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client_of("leader")
         leader = client.server(servers)
@@ -91,7 +91,7 @@ def test_a_killed_leader_loses_no_answered_write_and_no_session(servers: list[Zo
     run(servers, body)
 
 
-def test_a_killed_follower_loses_no_answered_write_and_no_session(servers: list[ZooKeeper]) -> None:
+def test_killed_follower_loses_no_answered_write_and_no_session(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client_of("follower")
         follower = client.server(servers)
@@ -100,7 +100,7 @@ def test_a_killed_follower_loses_no_answered_write_and_no_session(servers: list[
     run(servers, body)
 
 
-def test_a_paused_server_is_left_within_the_time_of_the_session(servers: list[ZooKeeper]) -> None:
+def test_paused_server_is_left_within_time_of_session(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client_of("follower")
         follower = client.server(servers)
@@ -111,7 +111,7 @@ def test_a_paused_server_is_left_within_the_time_of_the_session(servers: list[Zo
     run(servers, body)
 
 
-def test_without_a_majority_nothing_is_written_and_the_session_is_given_up(servers: list[ZooKeeper]) -> None:
+def test_without_majority_nothing_is_written_and_session_is_given_up(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client()
         await client.store.put("/a", b"before")
@@ -132,7 +132,7 @@ def test_without_a_majority_nothing_is_written_and_the_session_is_given_up(serve
     run(servers, body)
 
 
-def test_a_change_during_a_gap_is_reported_by_a_resync(servers: list[ZooKeeper]) -> None:
+def test_change_during_gap_is_reported_by_resync(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client, other = await cluster.client(), await cluster.client()
         await client.store.put("/a", b"1")
@@ -169,7 +169,7 @@ async def taken_over(client: Client, servers: list[ZooKeeper]) -> AsyncIterator[
         await writer.wait_closed()
 
 
-def test_a_session_taken_over_by_another_connection_goes_on_here(servers: list[ZooKeeper]) -> None:
+def test_session_taken_over_by_another_connection_goes_on_here(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client()
         await client.store.put("/held", b"", ephemeral=True)
@@ -186,7 +186,7 @@ def test_a_session_taken_over_by_another_connection_goes_on_here(servers: list[Z
     run(servers, body)
 
 
-def test_a_stolen_session_is_replaced_and_its_records_are_gone(servers: list[ZooKeeper]) -> None:
+def test_stolen_session_is_replaced_and_its_records_are_gone(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client, other = await cluster.client(), await cluster.client()
         await client.store.put("/held", b"", ephemeral=True)

@@ -48,7 +48,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ZooKeeper
         yield members
 
 
-def test_a_fresh_read_sees_what_another_server_answered(servers: list[ZooKeeper]) -> None:
+def test_fresh_read_sees_what_another_server_answered(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         writer, reader = [await cluster.client(at=server) for server in servers[:2]]
         for number in range(200):
@@ -83,7 +83,7 @@ def test_thirty_thousand_children_are_listed_read_and_deleted(servers: list[ZooK
     run(servers, body)
 
 
-def test_a_value_over_the_limit_is_refused_here_and_the_connection_stays(servers: list[ZooKeeper]) -> None:
+def test_value_over_limit_is_refused_here_and_connection_stays(servers: list[ZooKeeper]) -> None:
     async def body(cluster: Cluster) -> None:
         client = await cluster.client()
         with pytest.raises(LimitExceeded):
@@ -131,7 +131,7 @@ def test_servers_own_node_is_hidden_and_closed(servers: list[ZooKeeper]) -> None
     run(servers, body)
 
 
-def test_a_tls_port_is_used_and_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
+def test_tls_port_is_used_and_unknown_certificate_is_refused(tmp_path: Path) -> None:
     certificate = certify(tmp_path / "server.pem")
     (secure,) = free_ports(1)
     settings = {
@@ -183,7 +183,7 @@ def certify(path: Path) -> str:
     return text
 
 
-def test_a_java_client_reads_the_buckets_of_a_namespace(servers: list[ZooKeeper]) -> None:
+def test_java_client_reads_buckets_of_namespace(servers: list[ZooKeeper]) -> None:
     """The six topics of PIP-157 in three buckets."""
 
     async def body(cluster: Cluster) -> None:
@@ -217,7 +217,7 @@ def test_a_java_client_reads_the_buckets_of_a_namespace(servers: list[ZooKeeper]
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_topics_cost_a_request_for_each_bucket(servers: list[ZooKeeper]) -> None:
+def test_hundred_thousand_topics_cost_request_for_each_bucket(servers: list[ZooKeeper]) -> None:
     """In 64 buckets (PIP-157); an answer stays below the default buffer of a Java client, 1 MB."""
 
     async def body(cluster: Cluster) -> None:
@@ -239,7 +239,7 @@ def test_a_hundred_thousand_topics_cost_a_request_for_each_bucket(servers: list[
     run(servers, body)
 
 
-def test_a_url_without_a_server_is_said_in_time() -> None:
+def test_url_without_server_is_said_in_time() -> None:
     async def main() -> None:
         runtime = RealRuntime()
         config = ZooKeeperConfig((Server("127.0.0.1", 1),), open_s=0.5)

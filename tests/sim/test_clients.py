@@ -261,5 +261,5 @@ def grow_without_bound() -> History:
         (forget_a_subscription, 16),
     ],
 )
-def test_a_lie_in_a_good_history_is_found(lie: Callable[[], History], invariant: int) -> None:
+def test_lie_in_good_history_is_found(lie: Callable[[], History], invariant: int) -> None:
     assert invariant in {finding.invariant for finding in check_history(lie())}

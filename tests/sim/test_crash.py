@@ -66,7 +66,7 @@ def judged(cast: LoadClients, found: list[str]) -> Callable[[BrokerRun], Corouti
     return story
 
 
-def test_the_recorded_load_is_the_same_every_time() -> None:
+def test_recorded_load_is_same_every_time() -> None:
     first, second = (world(seed) for seed in (3, 4))
     one, other = LoadClients(), LoadClients()
     first.live(one.play)
@@ -75,7 +75,7 @@ def test_the_recorded_load_is_the_same_every_time() -> None:
     assert one.history.deliveries == other.history.deliveries
 
 
-def test_the_recorded_load_rolls_trims_and_frees() -> None:
+def test_recorded_load_rolls_trims_and_frees() -> None:
     engines: list[LocalLedgers] = []
 
     def watched(engine: LocalLedgers) -> LocalLedgers:
@@ -94,14 +94,14 @@ def test_the_recorded_load_rolls_trims_and_frees() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) -> None:
+def test_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) -> None:
     for call in range(1, recorded()[0] + 1):
         files = SimulatedFiles(seed * 10_000 + call, crash_at=call, flips=(seed + call) % 2 == 0)
         assert findings(world(call, files=files)) == [], f"seed {seed}, call {call}"
 
 
 @pytest.mark.slow
-def test_a_power_cut_at_any_step_of_the_metadata_store_loses_nothing_acknowledged() -> None:
+def test_power_cut_at_any_metadata_step_loses_nothing_acknowledged() -> None:
     for step in range(recorded()[1]):
         assert findings(world(step), cut_at=step) == [], f"step {step}"
 
@@ -128,7 +128,7 @@ def stopped(play: SingleBrokerWorld, *, power: bool) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
+def test_failed_sync_anywhere_stops_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
     probe.live(LoadClients().play)
     for number in range(1, probe.files.syncs - 1, 2):  # the last two are made by the stop, when all is told already
@@ -137,7 +137,7 @@ def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> N
         assert play.lives == 2, f"sync {number}: the node went on"
 
 
-def test_a_full_disk_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
+def test_full_disk_anywhere_stops_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
     probe.live(LoadClients().play)
     hit = 0
@@ -156,16 +156,16 @@ def caught(calls: range, files: type[SimulatedFiles], **more: object) -> int:
     return sum(bool(findings(world(call, files=files(call, crash_at=call), **more))) for call in calls)
 
 
-def test_a_disk_whose_sync_does_nothing_is_caught() -> None:
+def test_disk_whose_sync_does_nothing_is_caught() -> None:
     calls = range(60, recorded()[0], 40)
     assert caught(calls, UnsyncedFiles) > len(calls) // 2
 
 
-def test_a_journal_that_answers_before_the_sync_is_caught() -> None:
+def test_journal_that_answers_before_sync_is_caught() -> None:
     calls = range(60, recorded()[0], 40)
     assert caught(calls, SimulatedFiles, ledgers=EarlyConfirmLedgers) > len(calls) // 2
 
 
-def test_a_cursor_snapshot_that_claims_more_than_was_acknowledged_is_caught() -> None:
+def test_cursor_snapshot_that_claims_more_than_was_acknowledged_is_caught() -> None:
     found = findings(world(0, ledgers=OverstatingLedgers))
     assert any(finding.startswith(("not_redelivered", "missing")) for finding in found)

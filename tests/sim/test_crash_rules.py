@@ -141,7 +141,7 @@ def back_from_a_deleted_topic() -> History:
         (back_from_a_deleted_topic, "delivered_after_deletion"),
     ],
 )
-def test_a_breach_is_caught(wrong: Callable[[], History], rule: str) -> None:
+def test_breach_is_caught(wrong: Callable[[], History], rule: str) -> None:
     assert [finding for finding in rules.check_at_rest(wrong()) if finding.startswith(f"{rule}:")]
 
 

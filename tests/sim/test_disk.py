@@ -36,7 +36,7 @@ def test_what_was_synced_survives_and_what_was_not_may() -> None:
     }
 
 
-def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
+def test_write_is_torn_between_sectors_never_inside_one() -> None:
     torn = 0
     for seed in SEEDS:
         files = SimulatedFiles(seed)
@@ -52,7 +52,7 @@ def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
     assert 0 < torn < len(SEEDS)
 
 
-def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None:
+def test_cut_write_leaves_only_its_first_sectors() -> None:
     seen = set()
     for seed in range(20):
         files = SimulatedFiles(seed)
@@ -70,7 +70,7 @@ def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None
     assert seen == {512, 1024, 1536, 2048}
 
 
-def test_a_write_that_a_full_disk_cut_to_nothing_can_be_forgotten() -> None:
+def test_write_that_full_disk_cut_to_nothing_can_be_forgotten() -> None:
     for seed in SEEDS:
         files = SimulatedFiles(seed, flips=True)
         file = files.open("a", create=True)
@@ -98,7 +98,7 @@ def test_names_are_durable_only_after_their_directory_was_synced() -> None:
     assert found == {("old",), ("new",), ("made", "old"), ("made", "new")}
 
 
-def test_a_crash_at_a_call_ends_every_later_one() -> None:
+def test_crash_at_call_ends_every_later_one() -> None:
     files = SimulatedFiles(crash_at=3)
     file = files.open("/d/f", create=True)
     file.pwritev([b"a"], 0)
@@ -116,7 +116,7 @@ def test_a_crash_at_a_call_ends_every_later_one() -> None:
     assert files.crash().calls == 0
 
 
-def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
+def test_failed_sync_is_not_made_good_by_next_one() -> None:
     contents = set()
     for seed in SEEDS:
         files = SimulatedFiles(seed, fail_sync_at=1)
@@ -151,7 +151,7 @@ def test_syncs_fail_as_often_as_asked_from_any_moment_on(times: int) -> None:
     assert files.counts == {"syncs failed": min(times, 5), "directory syncs failed": 1}
 
 
-def test_a_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
+def test_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
     found = set()
     for seed in SEEDS:
         files = SimulatedFiles(seed)
@@ -163,7 +163,7 @@ def test_a_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
     assert found == {(), ("f",)}
 
 
-def test_a_directory_is_durable_once_it_or_a_name_in_it_was_synced() -> None:
+def test_directory_is_durable_once_it_or_entry_is_synced() -> None:
     found = set()
     for seed in SEEDS:
         files = SimulatedFiles(seed)
@@ -184,7 +184,7 @@ def test_a_directory_is_durable_once_it_or_a_name_in_it_was_synced() -> None:
     assert found == {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
 
 
-def test_a_disk_that_was_full_takes_everything_once_there_is_room() -> None:
+def test_disk_that_was_full_takes_everything_once_there_is_room() -> None:
     files = SimulatedFiles(full_after=4)
     file = files.open("/d/f", create=True)
     with pytest.raises(StorageFull):
@@ -201,7 +201,7 @@ def test_a_disk_that_was_full_takes_everything_once_there_is_room() -> None:
     )
 
 
-def test_a_slow_disk_costs_more_and_is_asked_once() -> None:
+def test_slow_disk_costs_more_and_is_asked_once() -> None:
     files = SimulatedFiles()
     file = files.open("/d/f", create=True)
     files.cost_s()
@@ -213,7 +213,7 @@ def test_a_slow_disk_costs_more_and_is_asked_once() -> None:
     assert files.cost_s() == 50 * SYNC_S
 
 
-def test_what_a_crash_did_is_counted_over_all_lives() -> None:
+def test_what_crash_did_is_counted_over_all_lives() -> None:
     files = SimulatedFiles(3, flips=True)
     for number in range(40):
         file = files.open(f"/d/{number}", create=True)
@@ -235,7 +235,7 @@ def test_what_a_crash_did_is_counted_over_all_lives() -> None:
     assert files.counts["crashes"] == 40
 
 
-def test_a_full_disk_takes_part_of_a_write() -> None:
+def test_full_disk_takes_part_of_write() -> None:
     files = SimulatedFiles(full_after=10)
     file = files.open("/d/f", create=True)
     file.pwritev([b"123456"], 0)
@@ -264,7 +264,7 @@ def test_flipped_bits_are_only_in_what_was_not_synced() -> None:
     assert flipped
 
 
-def test_the_same_seed_forgets_the_same() -> None:
+def test_same_seed_forgets_same() -> None:
     def crashed(seed: int) -> bytes:
         files = SimulatedFiles(seed)
         file = files.open("/d/f", create=True)
@@ -277,7 +277,7 @@ def test_the_same_seed_forgets_the_same() -> None:
     assert len({crashed(seed) for seed in SEEDS}) > 10
 
 
-def test_the_rest_of_the_contract() -> None:
+def test_rest_of_contract() -> None:
     files = SimulatedFiles()
     files.mkdir("/d/sub")
     assert files.list("/nowhere") == []

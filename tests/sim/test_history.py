@@ -34,12 +34,12 @@ def a_history() -> History:
         (OSError("not of our tree"), UNKNOWN),
     ],
 )
-def test_only_an_error_that_says_so_is_a_definite_failure(error: Exception, phase: str) -> None:
+def test_only_error_that_says_so_is_definite_failure(error: Exception, phase: str) -> None:
     line = History().failed("p", record.SEND, error, TOPIC)
     assert (line.phase, line.error) == (phase, type(error).__name__)
 
 
-def test_a_history_is_the_same_after_a_trip_as_text() -> None:
+def test_history_is_same_after_trip_as_text() -> None:
     history = a_history()
     text = history.dump()
     again = History.load(text)
@@ -70,7 +70,7 @@ def test_values_are_read_from_their_payload_and_noise_is_nobodys() -> None:
     assert [value_of(noise) for noise in (b"", b"a|b", b"a|b|c", b"a|b|1|2", b"\xff|a|1")] == [None] * 5
 
 
-def test_a_story_is_one_row_a_line_about_one_topic() -> None:
+def test_story_is_one_row_line_about_one_topic() -> None:
     history = a_history()
     history.note("p", record.SEND, INVOKE, "persistent://public/default/other")
     rows = list(history.story(TOPIC))

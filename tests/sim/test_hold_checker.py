@@ -101,5 +101,5 @@ def test_what_is_wrong_is_found(name: str) -> None:
     assert invariant in tale().found()
 
 
-def test_a_gap_that_was_told_is_counted_for_the_marks() -> None:
+def test_gap_that_was_told_is_counted_for_marks() -> None:
     assert history_marks.count_marks(Tale().hold("warned").wait().hold("over").gap().history) == {"gap.told": 1}

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("way", [Host.crash, Host.kill])
-def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_world_goes_on(
+def test_dead_machine_runs_nothing_and_rest_of_world_continues(
     way: Callable[[Host], None],
 ) -> None:
     lab = Lab()
@@ -62,7 +62,7 @@ def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_w
     assert lab.loop.errors == []
 
 
-def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
+def test_no_finally_of_dead_runs_in_middle_of_world() -> None:
     lab = Lab()
 
     async def waits() -> None:
@@ -89,7 +89,7 @@ def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
     assert lab.loop.errors == []
 
 
-def test_an_error_that_died_with_its_machine_before_anybody_could_retrieve_it_is_none() -> None:
+def test_error_of_dead_machine_without_retriever_is_ignored() -> None:
     lab = Lab()
     tasks: list[asyncio.Task[None]] = []
 
@@ -111,7 +111,7 @@ def test_an_error_that_died_with_its_machine_before_anybody_could_retrieve_it_is
     assert lab.loop.errors == []
 
 
-def test_everything_made_inside_a_life_belongs_to_it() -> None:
+def test_everything_made_inside_life_belongs_to_it() -> None:
     lab = Lab()
 
     async def main(runtime: SimulatedRuntime) -> None:
@@ -140,7 +140,7 @@ def test_everything_made_inside_a_life_belongs_to_it() -> None:
     lab.play(body)
 
 
-def test_a_life_whose_first_task_ends_is_over_and_its_error_is_one_of_the_world() -> None:
+def test_incarnation_ends_with_first_task_and_its_error_is_recorded() -> None:
     lab = Lab()
 
     async def fails(runtime: SimulatedRuntime) -> None:
@@ -192,14 +192,14 @@ def left_after(way: Callable[[Host], None], seed: int) -> bytes:
     return lab.play(body)  # type: ignore[no-any-return]
 
 
-def test_a_power_cut_forgets_what_was_not_synced_and_a_kill_forgets_nothing() -> None:
+def test_power_cut_loses_unsynced_data_and_kill_loses_nothing() -> None:
     crashed = {left_after(Host.crash, seed) for seed in MANY}
     assert len(crashed) > 1
     assert {content[:6] for content in crashed} == {b"synced"}
     assert {len(left_after(Host.kill, seed)) for seed in MANY} == {512 + 8_192}
 
 
-def test_a_crash_in_a_call_of_the_disk_takes_the_machine_with_it_and_nobody_hears() -> None:
+def test_crash_in_disk_call_ends_machine_silently() -> None:
     lab = Lab(files=lambda seed: SimulatedFiles(seed, crash_at=2))
 
     async def main(runtime: SimulatedRuntime) -> None:
@@ -224,7 +224,7 @@ def test_a_crash_in_a_call_of_the_disk_takes_the_machine_with_it_and_nobody_hear
 
 
 @pytest.mark.parametrize("hostile", [False, True])
-def test_a_message_goes_from_the_real_client_to_the_real_broker_and_back(hostile: bool) -> None:
+def test_message_goes_from_real_client_to_real_broker_and_back(hostile: bool) -> None:
     exchange = Exchange(0, hostile=hostile)
     exchange.play()
     assert exchange.received == [b"message 1"]
@@ -243,7 +243,7 @@ def exchanged(seed: int, hash_seed: int) -> str:
 
 
 @pytest.mark.slow
-def test_an_exchange_is_the_same_in_fresh_processes_and_another_for_another_seed() -> None:
+def test_exchange_is_equal_across_processes_and_differs_by_seed() -> None:
     first = exchanged(1, 0)
     assert first.startswith("[b'message 1', b'message 2'")
     assert exchanged(1, 1) == exchanged(1, 4_242) == first

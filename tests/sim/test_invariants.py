@@ -518,7 +518,7 @@ GOOD: dict[str, Callable[[], Tale]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_breach_is_found(name: str) -> None:
+def test_breach_is_found(name: str) -> None:
     invariant, tell = BAD[name]
     findings = check_history(tell().history)
     assert invariant in {finding.invariant for finding in findings}, findings
@@ -532,7 +532,7 @@ def test_what_is_legal_is_let_through(name: str) -> None:
     assert [str(finding) for finding in check_history(GOOD[name]().history)] == []
 
 
-def test_a_sample_beyond_its_limit_is_found_once_at_its_worst() -> None:
+def test_sample_beyond_its_limit_is_found_once_at_its_worst() -> None:
     history = History()
     for value in (3, 9, 12, 11):
         history.note("connections", record.SAMPLE, OK, measured=value, limit=10)
@@ -540,7 +540,7 @@ def test_a_sample_beyond_its_limit_is_found_once_at_its_worst() -> None:
     assert [(finding.invariant, finding.lines[0].facts["measured"]) for finding in findings] == [(15, 12)]
 
 
-def test_a_history_from_a_file_gets_the_same_verdict() -> None:
+def test_history_from_file_gets_same_verdict() -> None:
     for _, tell in BAD.values():
         history = tell().history
         assert [str(finding) for finding in check_history(History.load(history.dump()))] == [

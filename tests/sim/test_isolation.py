@@ -44,14 +44,14 @@ def as_module(name: str, expression: str) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("expression", REACHES)
-def test_our_code_is_told_that_it_reached_out_of_the_world(expression: str) -> None:
+def test_our_code_is_told_that_it_reached_out_of_world(expression: str) -> None:
     loop = VirtualLoop()
     with isolated(loop), pytest.raises(ForbiddenCall, match=r"magnetar\.topic\.made_up"):
         as_module("magnetar.topic.made_up", expression)()
     loop.close()
 
 
-def test_libraries_get_virtual_time_and_chance_from_the_seed() -> None:
+def test_libraries_get_virtual_time_and_chance_from_seed() -> None:
     def seen(seed: int) -> list[Any]:
         loop = VirtualLoop()
         with isolated(loop, seed):
@@ -67,7 +67,7 @@ def test_libraries_get_virtual_time_and_chance_from_the_seed() -> None:
     assert seen(1)[2:] != seen(2)[2:]
 
 
-def test_after_the_fence_everything_is_as_it_was() -> None:
+def test_after_fence_everything_is_as_it_was() -> None:
     before = [time.time, random.random, os.urandom, uuid.uuid4, threading.Thread.start, socket.socket.__init__]
     loop = VirtualLoop()
     with isolated(loop):
@@ -79,7 +79,7 @@ def test_after_the_fence_everything_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_an_error_that_nobody_retrieved_is_found_when_the_loop_is_closed_or_the_fence_comes_down(closed: bool) -> None:
+def test_unretrieved_error_is_reported_at_close_or_fence_removal(closed: bool) -> None:
     async def fails() -> None:
         raise ValueError("never retrieved")
 

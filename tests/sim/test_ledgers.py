@@ -20,7 +20,7 @@ def a_shelf(seed: int, **fault_rates: float) -> MemoryLedgers:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_zombie_that_writes_through_a_recovery_and_faults_of_every_kind_breaks_no_promise(seed: int) -> None:
+def test_zombie_writing_through_recovery_and_faults_breaks_no_promise(seed: int) -> None:
     async def body() -> None:
         rng = random.Random(seed)
         old = a_shelf(
@@ -65,7 +65,7 @@ def test_a_zombie_that_writes_through_a_recovery_and_faults_of_every_kind_breaks
     run(body())
 
 
-def test_among_the_seeds_a_recovery_keeps_and_drops_what_is_in_flight_and_writers_hear_of_it_or_not() -> None:
+def test_recovery_keeps_or_drops_entries_in_flight_across_seeds() -> None:
     kept: set[tuple[bool, bool]] = set()  # (is there, was acknowledged)
 
     async def body(seed: int) -> None:
@@ -86,7 +86,7 @@ def test_among_the_seeds_a_recovery_keeps_and_drops_what_is_in_flight_and_writer
     ("fault", "there", "error"),
     [("fail", False, NotEnoughNodes), ("lost_landed", True, TimedOut), ("lost_dropped", False, TimedOut)],
 )
-def test_a_run_that_fails_kills_its_writer_and_says_whether_it_may_be_there(
+def test_failed_run_kills_writer_and_states_possible_outcome(
     fault: str, there: bool, error: type[MagnetarError]
 ) -> None:
     async def body() -> None:
@@ -108,7 +108,7 @@ def test_a_run_that_fails_kills_its_writer_and_says_whether_it_may_be_there(
     run(body())
 
 
-def test_in_an_outage_operations_fail_or_wait_and_afterwards_everything_goes_on() -> None:
+def test_operations_fail_or_wait_in_outage_and_work_afterwards() -> None:
     seen: set[str] = set()
 
     async def body(seed: int) -> None:
@@ -134,9 +134,7 @@ def test_in_an_outage_operations_fail_or_wait_and_afterwards_everything_goes_on(
 
 
 @pytest.mark.parametrize(("hangs", "error"), [(1.0, Fenced), (0.0, TimedOut)])
-def test_a_handle_that_is_cut_off_loses_its_ledger_to_another_and_learns_it_when_it_is_back_or_gives_up(
-    hangs: float, error: type[MagnetarError]
-) -> None:
+def test_isolated_handle_loses_ledger_and_learns_it_later(hangs: float, error: type[MagnetarError]) -> None:
     async def body() -> None:
         old = a_shelf(3, append_s=0.01, outage_hangs=hangs)
         writer = await old.create({})
@@ -154,7 +152,7 @@ def test_a_handle_that_is_cut_off_loses_its_ledger_to_another_and_learns_it_when
     run(body())
 
 
-def test_deleting_under_a_reader_in_flight_gives_what_was_there_or_no_such_ledger() -> None:
+def test_deletion_during_read_returns_data_or_no_such_ledger() -> None:
     seen: set[str] = set()
 
     async def body(seed: int) -> None:
@@ -175,7 +173,7 @@ def test_deleting_under_a_reader_in_flight_gives_what_was_there_or_no_such_ledge
     assert seen == {"read", "gone"}
 
 
-def test_the_same_seed_tells_the_same() -> None:
+def test_same_seed_tells_same() -> None:
     async def body(seed: int) -> list[object]:
         store = a_shelf(seed, delay_s=0.1, append_s=0.1, slow=0.2, lost_landed=0.1)
         told: list[object] = []

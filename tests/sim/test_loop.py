@@ -53,7 +53,7 @@ def test_time_passes_only_when_nothing_is_ready() -> None:
     assert play(body()) == [(0, "spun"), (5, "late"), (7, "slept")]
 
 
-def test_what_is_ready_runs_first_in_first_out_and_timers_of_one_instant_in_the_order_they_were_made() -> None:
+def test_ready_callbacks_and_equal_timers_run_in_creation_order() -> None:
     async def body() -> list[str]:
         loop = asyncio.get_running_loop()
         seen: list[str] = []
@@ -68,7 +68,7 @@ def test_what_is_ready_runs_first_in_first_out_and_timers_of_one_instant_in_the_
     assert play(body()) == ["a", "b", "c", "first", "second", "third"]
 
 
-def test_a_cancelled_timer_neither_rings_nor_moves_the_clock() -> None:
+def test_cancelled_timer_neither_rings_nor_moves_clock() -> None:
     async def body() -> float:
         loop = asyncio.get_running_loop()
         for _ in range(5_000):  # enough of them that they are swept
@@ -80,7 +80,7 @@ def test_a_cancelled_timer_neither_rings_nor_moves_the_clock() -> None:
     assert play(body()) == 2
 
 
-def test_a_timer_set_for_the_past_rings_at_once_and_time_does_not_go_back() -> None:
+def test_timer_in_past_fires_immediately_without_moving_time_back() -> None:
     async def body() -> list[float]:
         loop = asyncio.get_running_loop()
         seen: list[float] = []
@@ -92,7 +92,7 @@ def test_a_timer_set_for_the_past_rings_at_once_and_time_does_not_go_back() -> N
     assert play(body()) == [5, 6]
 
 
-def test_a_deadlock_is_an_error_that_names_who_waits_and_where() -> None:
+def test_deadlock_is_error_that_names_who_waits_and_where() -> None:
     async def waits_for_nobody() -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -104,7 +104,7 @@ def test_a_deadlock_is_an_error_that_names_who_waits_and_where() -> None:
         play(body())
 
 
-def test_timers_that_ring_for_ever_end_at_the_limit() -> None:
+def test_timers_that_ring_for_ever_end_at_limit() -> None:
     async def body() -> None:
         for _ in itertools.count():
             await pass_time(1)
@@ -113,7 +113,7 @@ def test_timers_that_ring_for_ever_end_at_the_limit() -> None:
         play(body(), limit_s=50)
 
 
-def test_a_world_that_spins_without_time_passing_is_stuck() -> None:
+def test_world_that_spins_without_time_passing_is_stuck() -> None:
     async def body() -> None:
         for _ in itertools.count():
             await asyncio.sleep(0)
@@ -125,7 +125,7 @@ def test_a_world_that_spins_without_time_passing_is_stuck() -> None:
 # What asyncio offers
 
 
-def test_the_tools_of_asyncio_work_on_it() -> None:
+def test_tools_of_asyncio_work_on_it() -> None:
     async def gives(value: int, after: float) -> int:
         await pass_time(after)
         return value
@@ -158,7 +158,7 @@ def test_the_tools_of_asyncio_work_on_it() -> None:
     play(body())
 
 
-def test_a_task_has_the_name_and_the_context_it_was_given() -> None:
+def test_task_has_name_and_context_it_was_given() -> None:
     colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 
     async def body() -> None:
@@ -175,12 +175,12 @@ def test_a_task_has_the_name_and_the_context_it_was_given() -> None:
     play(body())
 
 
-def test_the_runner_of_asyncio_drives_it() -> None:
+def test_runner_of_asyncio_drives_it() -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(pass_time(100))
 
 
-def test_an_async_generator_left_in_the_middle_is_closed() -> None:
+def test_async_generator_left_in_middle_is_closed() -> None:
     closed: list[float] = []
 
     async def numbers() -> AsyncIterator[int]:
@@ -203,7 +203,7 @@ def test_an_async_generator_left_in_the_middle_is_closed() -> None:
 # Errors
 
 
-def test_what_nobody_catches_is_an_error_of_the_world() -> None:
+def test_what_nobody_catches_is_error_of_world() -> None:
     loop = VirtualLoop()
 
     async def fails() -> None:
@@ -240,7 +240,7 @@ def test_threads_sockets_signals_and_processes_are_refused(reach: Callable[[Virt
     loop.close()
 
 
-def test_whoever_is_left_at_the_end_is_buried_without_a_word() -> None:
+def test_whoever_is_left_at_end_is_buried_without_word() -> None:
     ends: list[str] = []
 
     async def stubborn() -> None:
@@ -312,7 +312,7 @@ def cancelled_in_a_fresh_process(seed: int, hash_seed: int) -> str:
     return run.stdout
 
 
-def test_sets_of_tasks_are_in_one_order_in_every_process_and_in_another_for_another_seed() -> None:
+def test_set_order_is_equal_across_processes_and_differs_by_seed() -> None:
     seen = {cancelled_in_a_fresh_process(7, hash_seed) for hash_seed in range(5)}
     assert len(seen) == 1
     assert cancelled_in_a_fresh_process(8, 0) not in seen
@@ -344,7 +344,7 @@ def woken(hostile: random.Random | None) -> list[int]:
     return play(body(), hostile=hostile)  # type: ignore[no-any-return]
 
 
-def test_only_a_hostile_loop_permutes_wake_ups_and_a_seed_says_how() -> None:
+def test_only_hostile_loop_permutes_wake_ups_and_seed_says_how() -> None:
     orders = [woken(RandomStreams(seed).schedule) for seed in range(4)]
     assert woken(None) == [0, 1, 2, 3, 4, 5]
     assert orders == [woken(RandomStreams(seed).schedule) for seed in range(4)]
@@ -352,7 +352,7 @@ def test_only_a_hostile_loop_permutes_wake_ups_and_a_seed_says_how() -> None:
     assert all(sorted(order) == [0, 1, 2, 3, 4, 5] for order in orders)
 
 
-def test_a_trace_tells_two_runs_apart_by_what_was_noted_and_when() -> None:
+def test_traces_differ_by_recorded_events_and_times() -> None:
     def trace(text: str, after: float) -> str:
         loop = VirtualLoop()
         loop.run_until_complete(pass_time(after))
@@ -364,7 +364,7 @@ def test_a_trace_tells_two_runs_apart_by_what_was_noted_and_when() -> None:
     assert len({trace("a", 1), trace("b", 1), trace("a", 2)}) == 3
 
 
-def test_a_draw_in_one_stream_disturbs_no_other() -> None:
+def test_draw_in_one_stream_disturbs_no_other() -> None:
     one, other = RandomStreams(5), RandomStreams(5)
     for _ in range(10):
         one.schedule.random()

@@ -33,7 +33,7 @@ def task(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return asyncio.get_running_loop().create_task(work)
 
 
-def test_a_short_break_keeps_the_session_and_a_resync_stands_for_what_was_missed() -> None:
+def test_short_break_keeps_session_and_resync_covers_missed_events() -> None:
     async def body() -> None:
         store = a_store(session_s=10)
         other = store.peer(fault_rates=FaultRates())
@@ -53,7 +53,7 @@ def test_a_short_break_keeps_the_session_and_a_resync_stands_for_what_was_missed
     run(body())
 
 
-def test_a_long_break_is_given_up_before_the_server_does_and_the_old_ephemeral_stays_until_then() -> None:
+def test_long_break_ends_client_session_before_ephemeral_is_removed() -> None:
     async def body() -> None:
         store = a_store(session_s=6)
         other = store.peer(fault_rates=FaultRates())
@@ -74,7 +74,7 @@ def test_a_long_break_is_given_up_before_the_server_does_and_the_old_ephemeral_s
     run(body())
 
 
-def test_an_owner_that_is_not_told_believes_until_it_puts_an_ephemeral_or_learns() -> None:
+def test_uninformed_owner_believes_until_it_writes_or_learns() -> None:
     async def body(how: str) -> None:
         store = a_store(learn_s=5)
         other = store.peer(fault_rates=FaultRates())
@@ -99,7 +99,7 @@ def test_an_owner_that_is_not_told_believes_until_it_puts_an_ephemeral_or_learns
         run(body(how))
 
 
-def test_an_owner_that_is_told_gets_another_session() -> None:
+def test_owner_that_is_told_gets_another_session() -> None:
     async def body() -> None:
         store = a_store(away_s=1)
         await store.put("/e", b"", ephemeral=True)
@@ -113,7 +113,7 @@ def test_an_owner_that_is_told_gets_another_session() -> None:
     run(body())
 
 
-def test_what_was_under_way_when_the_connection_broke_is_unknown_and_may_happen_later_within_its_bound() -> None:
+def test_writes_in_flight_at_disconnect_are_unknown_for_bounded_time() -> None:
     outcomes = set()
 
     async def body(seed: int) -> None:
@@ -137,7 +137,7 @@ def test_what_was_under_way_when_the_connection_broke_is_unknown_and_may_happen_
     assert outcomes == {(False, False), (False, True), (True, True)}
 
 
-def test_a_break_that_is_not_noticed_hangs_operations_until_it_is() -> None:
+def test_break_that_is_not_noticed_hangs_operations_until_it_is() -> None:
     async def body() -> None:
         store = a_store(notice_s=3)
         said = sessions(store)
@@ -153,7 +153,7 @@ def test_a_break_that_is_not_noticed_hangs_operations_until_it_is() -> None:
     run(body())
 
 
-def test_a_crashed_process_keeps_its_ephemerals_until_its_session_times_out() -> None:
+def test_crashed_process_keeps_its_ephemerals_until_its_session_times_out() -> None:
     async def body() -> None:
         store = a_store(session_s=5)
         await store.put("/e", b"", ephemeral=True)
@@ -167,7 +167,7 @@ def test_a_crashed_process_keeps_its_ephemerals_until_its_session_times_out() ->
     run(body())
 
 
-def test_in_an_outage_nobody_is_answered_no_session_ages_and_newcomers_wait() -> None:
+def test_outage_answers_nobody_and_ages_no_session() -> None:
     async def body() -> None:
         store = a_store(session_s=3, unnoticed=0, away_s=0.5)
         other = store.peer()
@@ -185,7 +185,7 @@ def test_in_an_outage_nobody_is_answered_no_session_ages_and_newcomers_wait() ->
     run(body())
 
 
-def test_stale_reads_never_go_back_nor_behind_own_writes_events_or_a_sync() -> None:
+def test_stale_reads_never_precede_own_writes_events_or_sync() -> None:
     stale = 0
 
     async def body(seed: int) -> None:
@@ -219,7 +219,7 @@ def test_stale_reads_never_go_back_nor_behind_own_writes_events_or_a_sync() -> N
     assert stale > 50
 
 
-def test_an_answer_that_is_lost_says_so_and_only_the_store_knows() -> None:
+def test_answer_that_is_lost_says_so_and_only_store_knows() -> None:
     async def body(applied: bool) -> None:
         store = a_store(lost_applied=float(applied), lost_dropped=float(not applied))
         with pytest.raises(TimedOut):
@@ -231,7 +231,7 @@ def test_an_answer_that_is_lost_says_so_and_only_the_store_knows() -> None:
     run(body(False))
 
 
-def test_the_same_seed_tells_the_same() -> None:
+def test_same_seed_tells_same() -> None:
     async def body(seed: int) -> list[object]:
         store = a_store(seed, delay_s=0.1, watch_s=1.0, coalesce=0.5, stale=0.5, lost_applied=0.1, disconnect=0.05)
         other = store.peer()

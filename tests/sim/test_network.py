@@ -37,7 +37,7 @@ def test_bytes_arrive_in_order_and_whole_however_they_are_cut(seed: int) -> None
     Pair(seed, NetworkConditions(split_chance=0.3)).play(body)
 
 
-def test_a_reader_that_stops_stops_the_writer_and_wakes_it_again() -> None:
+def test_reader_that_stops_stops_writer_and_wakes_it_again() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         near.transport.set_write_buffer_limits(high=1_000, low=100)
@@ -54,7 +54,7 @@ def test_a_reader_that_stops_stops_the_writer_and_wakes_it_again() -> None:
     Pair().play(body)
 
 
-def test_close_sends_all_and_the_end_of_file_closes_the_other_side() -> None:
+def test_close_sends_all_and_end_of_file_closes_other_side() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         far.transport.pause_reading()
@@ -73,7 +73,7 @@ def test_close_sends_all_and_the_end_of_file_closes_the_other_side() -> None:
     Pair().play(body)
 
 
-def test_a_protocol_may_go_on_after_the_end_of_file_but_its_bytes_are_answered_by_a_reset() -> None:
+def test_bytes_after_end_of_file_are_answered_by_reset() -> None:
     async def body(pair: Pair) -> None:
         pair.half = True
         near, far = await pair.connected()
@@ -86,7 +86,7 @@ def test_a_protocol_may_go_on_after_the_end_of_file_but_its_bytes_are_answered_b
     Pair().play(body)
 
 
-def test_abort_ends_at_once_and_throws_away_what_is_in_its_own_buffer() -> None:
+def test_abort_ends_immediately_and_discards_own_buffer() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         far.transport.pause_reading()
@@ -100,7 +100,7 @@ def test_abort_ends_at_once_and_throws_away_what_is_in_its_own_buffer() -> None:
     Pair().play(body)
 
 
-def test_an_error_in_a_protocol_ends_its_connection_and_is_an_error_of_the_world() -> None:
+def test_error_in_protocol_closes_connection_and_is_recorded() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         far.data_received = lambda data: {}["no such"]  # type: ignore[method-assign]
@@ -137,7 +137,7 @@ def test_nobody_listens_and_no_such_host_are_told_apart() -> None:
     Pair().play(body)
 
 
-def test_an_address_in_use_is_refused_and_free_again_when_its_owner_dies() -> None:
+def test_used_address_is_refused_until_owner_dies() -> None:
     async def body(pair: Pair) -> None:
         pair.serve()
         await pass_time(0.1)
@@ -157,7 +157,7 @@ def test_an_address_in_use_is_refused_and_free_again_when_its_owner_dies() -> No
     Pair().play(body)
 
 
-def test_a_connect_through_a_cut_either_way_hangs_until_its_own_deadline() -> None:
+def test_connect_through_cut_either_way_hangs_until_its_own_deadline() -> None:
     async def body(pair: Pair) -> None:
         pair.serve()
         for way in (("a", "b"), ("b", "a")):
@@ -171,7 +171,7 @@ def test_a_connect_through_a_cut_either_way_hangs_until_its_own_deadline() -> No
     Pair().play(body)
 
 
-def test_a_connect_that_hangs_in_a_cut_goes_on_when_it_is_healed() -> None:
+def test_connect_during_cut_completes_when_healed() -> None:
     async def body(pair: Pair) -> None:
         pair.serve()
         pair.network.cut("a", "b")
@@ -183,7 +183,7 @@ def test_a_connect_that_hangs_in_a_cut_goes_on_when_it_is_healed() -> None:
     Pair().play(body)
 
 
-def test_a_machine_that_is_down_refuses_or_is_silent_and_one_whose_process_died_refuses() -> None:
+def test_machine_down_refuses_or_is_silent() -> None:
     def outcome(seed: int, *, power: bool) -> Any:
         async def body(pair: Pair) -> Any:
             pair.serve()
@@ -230,7 +230,7 @@ def test_without_machines_and_streams_everything_is_one_calm_place() -> None:
     loop.close()
 
 
-def test_a_stopped_network_tells_nobody_anything() -> None:
+def test_stopped_network_tells_nobody_anything() -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         await loop.create_server(Talker, "memory", PORT)

@@ -8,7 +8,7 @@ from tests.sim.small_worlds import MANY, Pair, Talker
 # Faults
 
 
-def test_a_cut_is_one_way_and_nobody_is_told() -> None:
+def test_cut_is_one_way_and_nobody_is_told() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         pair.network.cut("a", "b")
@@ -21,7 +21,7 @@ def test_a_cut_is_one_way_and_nobody_is_told() -> None:
     Pair().play(body)
 
 
-def test_after_healing_what_waited_arrives_or_the_connection_is_reset_and_what_did_not_wait_goes_on() -> None:
+def test_healing_delivers_waiting_bytes_or_resets_connection() -> None:
     def outcome(seed: int) -> tuple[bytes, bytes]:
         async def body(pair: Pair) -> tuple[bytes, bytes]:
             near, far = await pair.connected()
@@ -56,7 +56,7 @@ def test_what_is_held_flows_when_released() -> None:
     Pair().play(body)
 
 
-def test_a_held_way_back_keeps_the_writer_waiting_though_the_bytes_arrive() -> None:
+def test_held_way_back_keeps_writer_waiting_though_bytes_arrive() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         pair.network.hold("b", "a")
@@ -70,7 +70,7 @@ def test_a_held_way_back_keeps_the_writer_waiting_though_the_bytes_arrive() -> N
     Pair().play(body)
 
 
-def test_a_lost_connection_is_reset_on_both_sides_and_what_was_under_way_is_gone() -> None:
+def test_lost_connection_is_reset_on_both_sides() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         near.transport.write(b"gone")
@@ -88,7 +88,7 @@ def test_a_lost_connection_is_reset_on_both_sides_and_what_was_under_way_is_gone
     Again().play(body)  # type: ignore[arg-type]
 
 
-def test_half_open_tells_one_side_and_the_other_when_it_writes() -> None:
+def test_half_open_tells_one_side_and_other_when_it_writes() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
         pair.network.half_open("a", "b")
@@ -128,17 +128,17 @@ def after_death(seed: int, *, power: bool) -> str:
     return Pair(seed).play(body)  # type: ignore[no-any-return]
 
 
-def test_peers_of_a_machine_without_power_hear_at_once_when_they_write_or_not_before_it_returns() -> None:
+def test_peers_of_powerless_machine_notice_at_write_or_return() -> None:
     assert {after_death(seed, power=True) for seed in MANY} == {
         f"{when}: ConnectionResetError" for when in ("at once", "on writing", "on return")
     }
 
 
-def test_peers_of_a_killed_process_hear_at_once_from_its_kernel() -> None:
+def test_peers_of_killed_process_hear_at_once_from_its_kernel() -> None:
     assert {after_death(seed, power=False) for seed in MANY} == {"at once: eof", "at once: ConnectionResetError"}
 
 
-def test_bytes_half_written_by_a_dead_machine_arrive_up_to_any_byte() -> None:
+def test_partial_write_of_dead_machine_arrives_up_to_any_byte() -> None:
     def arrived(seed: int) -> int:
         async def body(pair: Pair) -> int:
             near, far = await pair.connected()

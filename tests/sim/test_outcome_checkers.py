@@ -33,11 +33,11 @@ def told(history: History, *values: str | None) -> list[int]:
 
 
 @pytest.mark.parametrize("value", ["red", None])
-def test_a_broker_that_tells_what_was_set_before_is_found(value: str | None) -> None:
+def test_broker_that_tells_what_was_set_before_is_found(value: str | None) -> None:
     assert told(was_set(("red", OK), ("blue", OK)), "blue", value) == [16]
 
 
-def test_brokers_that_do_not_agree_are_found_although_each_may_be_right() -> None:
+def test_disagreeing_brokers_are_found_although_each_may_be_right() -> None:
     assert told(was_set(("red", OK), ("blue", UNKNOWN)), "red", "blue") == [16]
 
 
@@ -65,7 +65,7 @@ def delayed(due: float, came: float, *, kind: str = "Shared", jumped: bool = Fal
     return [str(finding) for finding in check_history(history)]
 
 
-def test_a_delayed_message_that_comes_early_is_found() -> None:
+def test_delayed_message_that_comes_early_is_found() -> None:
     assert len(delayed(2.0, 1.9)) == 1
 
 
@@ -74,7 +74,7 @@ def test_one_that_comes_in_time_or_late_is_let_through() -> None:
     assert delayed(2.0, 60.0) == []
 
 
-def test_a_single_consumer_gets_it_at_once_and_a_clock_that_was_set_excuses() -> None:
+def test_single_consumer_is_active_immediately_unless_clock_was_set() -> None:
     assert delayed(2.0, 1.0, kind="Exclusive") == []
     assert delayed(2.0, 1.0, jumped=True) == []
 

@@ -49,7 +49,7 @@ def play(body: Callable[[Pair], Awaitable[None]], seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_an_answer_arrives_whole_however_the_network_cuts_it(seed: int) -> None:
+def test_answer_arrives_whole_however_network_cuts_it(seed: int) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
         await pass_time(1)
@@ -70,7 +70,7 @@ def test_where_nobody_listens_nothing_was_sent() -> None:
 
 
 @pytest.mark.parametrize("way", [("a", "b"), ("b", "a")])
-def test_a_cut_on_the_way_there_or_back_is_no_answer_in_time(way: tuple[str, str]) -> None:
+def test_cut_in_either_direction_means_no_answer_in_time(way: tuple[str, str]) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
         await pass_time(1)
@@ -84,7 +84,7 @@ def test_a_cut_on_the_way_there_or_back_is_no_answer_in_time(way: tuple[str, str
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_broker_that_dies_under_a_request_breaks_its_connection(seed: int) -> None:
+def test_broker_that_dies_under_request_breaks_its_connection(seed: int) -> None:
     async def body(pair: Pair) -> None:
         listens(pair)
         await pass_time(1)

@@ -6,7 +6,7 @@ from simulation.report import OTHER_RUNS, other_runs, page
 from simulation.runner import Tally
 
 
-def test_section_of_other_runs_stays_on_the_page() -> None:
+def test_section_of_other_runs_stays_on_page() -> None:
     fuzzed = f"{OTHER_RUNS}\n10 inputs.\n"
     first = page(Tally(), 0, "2026-01-01") + "\n" + fuzzed
     again = page(Tally(), 0, "2026-01-02") + other_runs(first)

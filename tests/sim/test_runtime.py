@@ -14,7 +14,7 @@ from tests.sim.small_worlds import MANY, Lab, forever
 # Lanes
 
 
-def test_a_lane_keeps_its_order_and_knows_nothing_of_another() -> None:
+def test_lane_keeps_its_order_and_knows_nothing_of_another() -> None:
     async def main(runtime: SimulatedRuntime) -> None:
         done: list[int] = []
         began: list[str] = []
@@ -37,7 +37,7 @@ def test_a_lane_keeps_its_order_and_knows_nothing_of_another() -> None:
     assert len(orders) > 1
 
 
-def test_what_work_raises_belongs_to_whoever_awaits_it_and_the_lane_goes_on() -> None:
+def test_exception_of_work_reaches_awaiter_and_thread_continues() -> None:
     async def main(runtime: SimulatedRuntime) -> int:
         with pytest.raises(KeyError):
             await runtime.offload(lambda: {}["x"], "lane")
@@ -52,7 +52,7 @@ def test_what_work_raises_belongs_to_whoever_awaits_it_and_the_lane_goes_on() ->
     assert lab.play(lambda: lab.host.run(main)) == 1  # done though nobody waits for it any more
 
 
-def test_a_crash_finds_work_that_was_not_begun_and_work_that_nobody_heard_of() -> None:
+def test_crash_finds_unstarted_and_unreported_work() -> None:
     def outcome(seed: int) -> str:
         lab = Lab(seed)
 
@@ -87,7 +87,7 @@ def test_a_crash_finds_work_that_was_not_begun_and_work_that_nobody_heard_of() -
     assert lab.seen == []
 
 
-def test_a_slow_disk_is_slower() -> None:
+def test_slow_disk_is_slower() -> None:
     def takes(factor: float) -> float:
         lab = Lab(3)
         lab.host.slow_disk = factor
@@ -105,7 +105,7 @@ def test_a_slow_disk_is_slower() -> None:
 # Clocks
 
 
-def test_a_paused_machine_does_nothing_and_then_everything_late_and_in_order() -> None:
+def test_paused_machine_runs_everything_late_and_in_order() -> None:
     lab = Lab()
 
     async def main(runtime: SimulatedRuntime) -> None:
@@ -124,7 +124,7 @@ def test_a_paused_machine_does_nothing_and_then_everything_late_and_in_order() -
     assert lab.seen == [(1, 1), (2, 6.5), (3, 6.5), (4, 6.5), (20, 20)]
 
 
-def test_what_waited_in_a_pause_comes_before_what_is_ready_when_it_ends() -> None:
+def test_callbacks_delayed_by_pause_run_before_ready_ones() -> None:
     lab = Lab()
     event = asyncio.Event()
 
@@ -145,7 +145,7 @@ def test_what_waited_in_a_pause_comes_before_what_is_ready_when_it_ends() -> Non
     assert lab.seen == ["waited", "woken at the end"]
 
 
-def test_a_machine_that_dies_while_it_is_paused_stays_dead() -> None:
+def test_machine_that_dies_while_it_is_paused_stays_dead() -> None:
     lab = Lab()
 
     async def main(runtime: SimulatedRuntime) -> None:
@@ -165,7 +165,7 @@ def test_a_machine_that_dies_while_it_is_paused_stays_dead() -> None:
     assert lab.seen == []
 
 
-def test_a_jump_moves_the_wall_clock_of_one_machine_and_nothing_else() -> None:
+def test_jump_moves_wall_clock_of_one_machine_and_nothing_else() -> None:
     lab = Lab()
     other = Host("other", lab.loop, lab.network, lab.streams)
 
@@ -181,7 +181,7 @@ def test_a_jump_moves_the_wall_clock_of_one_machine_and_nothing_else() -> None:
     lab.play(body)
 
 
-def test_chance_is_of_the_seed_the_machine_the_life_and_the_stream() -> None:
+def test_chance_is_of_seed_machine_life_and_stream() -> None:
     def drawn(seed: int, incarnation: int, stream: str) -> float:
         lab = Lab(seed)
 
@@ -203,7 +203,7 @@ def test_chance_is_of_the_seed_the_machine_the_life_and_the_stream() -> None:
 # Marks
 
 
-def test_marks_go_to_the_world_and_a_crash_at_a_mark_ends_the_step_there() -> None:
+def test_marks_reach_world_and_crash_at_mark_ends_step() -> None:
     def marked(host: Host, name: str, facts: dict[str, object]) -> None:
         lab.seen.append((host.name, name, facts))
         if name == "sealed":

@@ -31,7 +31,7 @@ def alike(seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
+def test_world_is_same_in_fresh_process_under_other_hashes() -> None:
     # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics, one that is read
     # in batches, one with a subscription that is moved; one that is passed over, one migrated, a hold that expires
     alike((5, 11, 23, 21, 29, 63, 14, 82, 256))
@@ -39,5 +39,5 @@ def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_each_of_twenty_worlds_is_the_same_in_two_fresh_processes(seed: int) -> None:
+def test_each_of_twenty_worlds_is_same_in_two_fresh_processes(seed: int) -> None:
     assert traces([seed], 0) == traces([seed], 31_337)

@@ -257,7 +257,7 @@ def _broken(tale: Tale) -> Tale:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_breach_is_found(name: str) -> None:
+def test_breach_is_found(name: str) -> None:
     invariant, tell = BAD[name]
     findings = check_history(tell().history)
     assert invariant in {finding.invariant for finding in findings}, findings
@@ -268,7 +268,7 @@ def test_what_is_legal_is_let_through(name: str) -> None:
     assert [str(finding) for finding in check_history(GOOD[name]().history)] == []
 
 
-def test_a_history_from_a_file_gets_the_same_verdict() -> None:
+def test_history_from_file_gets_same_verdict() -> None:
     for _, tell in BAD.values():
         history = tell().history
         assert [str(finding) for finding in check_history(History.load(history.dump()))] == [
@@ -276,7 +276,7 @@ def test_a_history_from_a_file_gets_the_same_verdict() -> None:
         ]
 
 
-def test_the_ranges_of_partitions_say_nothing_and_those_of_segments_stay() -> None:
+def test_ranges_of_partitions_say_nothing_and_those_of_segments_stay() -> None:
     """Each partition of a migrated topic has keys of everywhere."""
     halves: Rows = {"0": [0, HALF - 1, "ACTIVE", [], None], "1": [HALF, ALL, "ACTIVE", [], None]}
     after: Rows = {

@@ -73,14 +73,14 @@ def test_every_kind_of_mistake_has_its_mutant() -> None:
 
 
 @pytest.mark.parametrize("mutant", [one for one in ALL if one.name in QUICK], ids=lambda mutant: mutant.name)
-def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
+def test_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
     seed, _ = mutant.first_catch(mutant.near)
     assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
-def test_a_mutant_is_caught_within_the_stated_number_of_worlds_from_seed_0_on(mutant: Mutant) -> None:
+def test_mutant_is_caught_within_stated_number_of_worlds(mutant: Mutant) -> None:
     seed, tried = mutant.first_catch(0)
     assert tried <= mutant.seeds
     assert mutant.is_sole_cause(seed), f"seed {seed} fails without the mutant too"

@@ -160,7 +160,7 @@ def test_what_is_wrong_is_found(name: str) -> None:
     assert invariant in tale.found()
 
 
-def test_what_was_done_is_counted_for_the_marks() -> None:
+def test_what_was_done_is_counted_for_marks() -> None:
     tale = queue().send(0).seek().seek(back_s=1).seek(UNKNOWN, end=True)
     assert history_marks.count_marks(tale.history) == {"queue.sought": 2, "time.sought": 1}
     tale.history.note("mover", record.SEEK, OK, TOPIC, subscription=SUB, since=1.0, acks_kept=True)

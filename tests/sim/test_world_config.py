@@ -35,7 +35,7 @@ def test_some_scalable_worlds_have_tens_of_stream_subscriptions() -> None:
     assert all(MANY_SUBSCRIPTIONS[0] <= count <= MANY_SUBSCRIPTIONS[1] for count in counts)
 
 
-def test_more_brokers_leave_the_faults_of_the_others() -> None:
+def test_more_brokers_leave_faults_of_others() -> None:
     before = next(world for seed in range(SEEDS) if len((world := world_config(seed)).brokers) == 3 and world.faults)
     after = with_more_brokers(before, Always(1))
     assert after.brokers[:3] == before.brokers

@@ -14,7 +14,7 @@ from tests.sim.world_runs import complaint, failing, groups, shown
 
 
 @pytest.mark.parametrize("seeds", groups(0, 49), ids=shown)
-def test_whatever_breaks_every_promise_holds_and_the_healed_world_comes_to_rest(seeds: range) -> None:
+def test_every_promise_holds_and_healed_world_comes_to_rest(seeds: range) -> None:
     assert failing(seeds) == ""
 
 
@@ -24,6 +24,6 @@ def test_what_was_found_once_stays_cured(known: CorpusEntry) -> None:
     assert not result.findings, f"{complaint(result)}\n  it once found: {known.found}"
 
 
-def test_a_failing_world_tells_what_was_found_and_how_to_replay_it() -> None:
+def test_failing_world_reports_findings_and_replay_command() -> None:
     found = WorldSummary(77, 1, ["1 lost: p|a|3"], "", {}, {}, 0, 0, 0.0)
     assert complaint(found) == "seed 77: python -m simulation replay 77\n  1 lost: p|a|3"

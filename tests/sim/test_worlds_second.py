@@ -8,5 +8,5 @@ from tests.sim.world_runs import failing, groups, shown
 
 
 @pytest.mark.parametrize("seeds", groups(50, 99), ids=shown)
-def test_whatever_breaks_every_promise_holds_and_the_healed_world_comes_to_rest(seeds: range) -> None:
+def test_every_promise_holds_and_healed_world_comes_to_rest(seeds: range) -> None:
     assert failing(seeds) == ""

@@ -33,7 +33,7 @@ SETTINGS = {
 }
 
 
-def test_every_row_comes_once_on_a_cluster_where_tasks_run_twice_and_drivers_and_workers_are_killed(
+def test_rows_come_once_on_cluster_with_repeated_tasks_and_kills(
     server: Standalone, topic: Topic, tmp_path: Path
 ) -> None:
     with (

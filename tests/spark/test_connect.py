@@ -34,7 +34,7 @@ def by_key(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def test_a_client_of_spark_connect_writes_reads_and_streams(server: Standalone, topic: Topic, tmp_path: Path) -> None:
+def test_client_of_spark_connect_writes_reads_and_streams(server: Standalone, topic: Topic, tmp_path: Path) -> None:
     rows = [(f"k{number % 5}", f"v{number}") for number in range(60)]
     asked = {"url": server.url, "source": topic.name, "target": f"{topic.name}-out", "rows": rows}
     with Connect(tmp_path / "server", SETTINGS) as connect:

@@ -31,7 +31,7 @@ def inside(folder: Path) -> list[str]:
     return found
 
 
-def test_interrupted_while_the_query_runs_nothing_of_it_stays(tmp_path: Path) -> None:
+def test_interrupted_while_query_runs_nothing_of_it_stays(tmp_path: Path) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     command = [sys.executable, "-m", "magnetar.cli.main", "demo", "--spark"]

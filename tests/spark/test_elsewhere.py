@@ -62,9 +62,7 @@ def asked(topic: Topic, *, streaming: bool = True, **options: str) -> Any:
     return source_options({"url": topic.server.url, "topic": topic.name, **options}, streaming=streaming)
 
 
-def test_batches_of_a_topic_of_pulsar_5_hold_every_row_once_and_in_order_through_reshapes(
-    elsewhere: Pulsar, admin: Admin
-):
+def test_batches_on_pulsar_5_hold_rows_once_in_order(elsewhere: Pulsar, admin: Admin):
     with Topic(elsewhere, admin, "topic://public/default/spark-turns") as topic:
         admin.scalable.create(topic.name)
         made = query(asked(topic, startingOffsets="earliest", maxMessagesPerTrigger="4"))
@@ -127,7 +125,7 @@ def test_plain_topics_of_pulsar_5_are_read_whole(elsewhere: Pulsar, admin: Admin
         topic.judge(rows(run(elsewhere.url, lambda _: made.whole())))
 
 
-def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_split(elsewhere: Pulsar, admin: Admin):
+def test_values_on_pulsar_5_follow_schema_versions_through_split(elsewhere: Pulsar, admin: Admin):
     first, second = record(("id", "long")), record(("id", "long"), ("amount", "double", 1.5))
     with Topic(elsewhere, admin, "topic://public/default/spark-schemas") as topic:
         admin.scalable.create(topic.name)
@@ -151,7 +149,7 @@ def test_what_pulsar_cannot_do_is_said(elsewhere: Pulsar, admin: Admin):
             run(elsewhere.url, lambda _: by_time.latest(at))
 
 
-def test_spark_reads_a_topic_of_pulsar_5_while_it_is_reshaped(
+def test_spark_reads_topic_of_pulsar_5_while_it_is_reshaped(
     spark: SparkSession, elsewhere: Pulsar, admin: Admin, tmp_path: Path
 ):
     with Topic(elsewhere, admin, "topic://public/default/spark-live") as topic:
@@ -182,7 +180,7 @@ def writing(topic: Topic, writer: Any, **options: str) -> Any:
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "idempotent"])
 @pytest.mark.parametrize("domain", ["topic", "persistent"])
-def test_a_batch_written_to_pulsar_5_again_comes_once_if_it_is_idempotent(
+def test_repeated_idempotent_batch_on_pulsar_5_is_stored_once(
     spark: SparkSession, elsewhere: Pulsar, admin: Admin, domain: str, delivery: str
 ):
     with Topic(elsewhere, admin, f"{domain}://public/default/spark-{domain}-{delivery}") as target:
@@ -201,7 +199,7 @@ def test_a_batch_written_to_pulsar_5_again_comes_once_if_it_is_idempotent(
             assert first == [value for one, value in said if one == key]
 
 
-def test_a_stream_between_topics_of_pulsar_5_repeats_no_row_of_a_batch_that_runs_again(
+def test_stream_between_pulsar_5_topics_repeats_no_row(
     spark: SparkSession, elsewhere: Pulsar, admin: Admin, tmp_path: Path
 ):
     source, target = (f"topic://public/default/spark-{name}" for name in ("from", "to"))
@@ -220,9 +218,7 @@ def test_a_stream_between_topics_of_pulsar_5_repeats_no_row_of_a_batch_that_runs
         topic.judge(everything(copy))
 
 
-def test_exactly_once_is_refused_on_pulsar_5_by_the_name_of_the_option(
-    spark: SparkSession, elsewhere: Pulsar, admin: Admin
-):
+def test_exactly_once_on_pulsar_5_is_refused_naming_option(spark: SparkSession, elsewhere: Pulsar, admin: Admin):
     with Topic(elsewhere, admin, "topic://public/default/spark-once") as target:
         admin.scalable.create(target.name)
         frame = spark.createDataFrame([("k", "v")], "key string, value string").coalesce(1)

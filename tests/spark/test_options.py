@@ -49,7 +49,7 @@ def numbers(rows: Any) -> list[int]:
         ({"maxOffsetsPerTrigger": "5"}, "use maxMessagesPerTrigger"),
     ],
 )
-def test_a_mistake_is_named_with_what_to_do(
+def test_mistake_is_named_with_what_to_do(
     spark: SparkSession, topic: Topic, tmp_path: Path, options: dict[str, str], said: str
 ):
     from pyspark.errors import PySparkException
@@ -84,7 +84,7 @@ def test_load_tells_what_is_missing_in_three_lines(
     assert len(said) < 10, "a page of traceback"
 
 
-def test_table_of_the_catalog_is_read_by_sql(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_table_of_catalog_is_read_by_sql(spark: SparkSession, topic: Topic, tmp_path: Path):
     topic.publish(20)
     kept = Collected()
     options = f"url '{topic.server.url}', topic '{topic.name}', columns 'key,value', startingOffsets 'earliest'"
@@ -98,7 +98,7 @@ def test_table_of_the_catalog_is_read_by_sql(spark: SparkSession, topic: Topic, 
         spark.sql("DROP TABLE ev")
 
 
-def test_a_schema_with_a_wrong_type_says_which(spark: SparkSession, topic: Topic):
+def test_schema_with_wrong_type_says_which(spark: SparkSession, topic: Topic):
     from pyspark.errors import PySparkException
 
     reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
@@ -145,7 +145,7 @@ def test_plain_and_partitioned_topics_are_read_too(spark: SparkSession, topic: T
     topic.judge(kept.rows)
 
 
-def test_by_time_no_segment_runs_ahead_of_another_in_publish_time(topic: Topic):
+def test_by_time_keeps_segments_together_in_publish_time(topic: Topic):
     from magnetar.spark.connect import query, run
     from magnetar.spark.read.read_task import record_batches
     from magnetar.spark.source.options import source_options
@@ -171,9 +171,7 @@ def test_by_time_no_segment_runs_ahead_of_another_in_publish_time(topic: Topic):
     assert set(first_batch("backlog")) & set(upper)
 
 
-def test_a_subscription_keeps_what_the_query_has_not_read_and_moves_with_it(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_subscription_keeps_unread_messages_and_follows_query(spark: SparkSession, topic: Topic, tmp_path: Path):
     def held() -> dict[str, str]:
         with Client(topic.server.url) as client:
             return {str(id): str(place) for id, place in client.hold(topic.name, "daily").places.items()}
@@ -188,9 +186,7 @@ def test_a_subscription_keeps_what_the_query_has_not_read_and_moves_with_it(
     assert held() == last["seg"]
 
 
-def test_second_query_of_a_subscription_is_refused_until_the_first_ends(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_second_query_of_subscription_is_refused_until_first_ends(spark: SparkSession, topic: Topic, tmp_path: Path):
     from pyspark.errors import PySparkException
 
     topic.publish(10)
@@ -210,7 +206,7 @@ def test_second_query_of_a_subscription_is_refused_until_the_first_ends(
     topic.judge(kept.rows)
 
 
-def test_data_that_is_gone_fails_the_query_and_is_skipped_where_that_is_allowed(spark: SparkSession, tmp_path: Path):
+def test_deleted_data_fails_query_or_is_skipped_by_option(spark: SparkSession, tmp_path: Path):
     from pyspark.errors import PySparkException
 
     settings = {
@@ -292,7 +288,7 @@ def until_trimmed(topic: Topic, offset: dict[str, Any]) -> None:
     raise AssertionError("nothing was trimmed")
 
 
-def test_an_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path):
     from pyspark.errors import PySparkException
 
     def run() -> None:
@@ -307,7 +303,7 @@ def test_an_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic
         run()
 
 
-def test_workers_with_the_wrong_interpreter_are_found_by_the_doctor(server: Standalone):
+def test_workers_with_wrong_interpreter_are_found_by_doctor(server: Standalone):
     """Spark itself says no more than that a worker did not come back."""
     done = subprocess.run(
         [sys.executable, "-m", "magnetar.cli.main", "spark", "doctor", "--url", server.url, "--check", "-o", "json"],
@@ -323,7 +319,7 @@ def test_workers_with_the_wrong_interpreter_are_found_by_the_doctor(server: Stan
     assert all(one["ok"] for name, one in found.items() if name != "workers"), found
 
 
-def test_offsets_and_lag_are_told_from_a_checkpoint(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_offsets_and_lag_are_told_from_checkpoint(spark: SparkSession, topic: Topic, tmp_path: Path):
     topic.publish(20)
     writer = topic.stream(spark).writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     finished(writer.trigger(availableNow=True))
@@ -340,9 +336,7 @@ def test_offsets_and_lag_are_told_from_a_checkpoint(spark: SparkSession, topic: 
     assert sum(one["messages"] for one in told("lag")) == 13
 
 
-def test_a_batch_waits_until_there_are_as_many_messages_as_it_was_asked_to_wait_for(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_batch_waits_for_minimum_number_of_messages(spark: SparkSession, topic: Topic, tmp_path: Path):
     kept = Collected()
     frame = topic.stream(spark, minMessagesPerTrigger=50, maxTriggerDelay="1h")
     query = Running(frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)))
@@ -354,9 +348,7 @@ def test_a_batch_waits_until_there_are_as_many_messages_as_it_was_asked_to_wait_
     topic.judge(kept.rows)
 
 
-def test_a_limit_in_bytes_makes_many_batches_and_the_hold_follows_what_was_committed(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_byte_limit_makes_many_batches_and_hold_follows_commits(spark: SparkSession, topic: Topic, tmp_path: Path):
     topic.publish(60)
     kept = Collected()
     frame = topic.stream(spark, maxBytesPerTrigger="1kb", subscription="bytes", cursorAdvance="commit")

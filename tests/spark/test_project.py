@@ -23,7 +23,7 @@ def magnetar(*words: str, folder: Path, **env: str) -> str:
     return done.stdout
 
 
-def test_the_project_runs_as_it_was_written(topic: Topic, tmp_path: Path):
+def test_project_runs_as_it_was_written(topic: Topic, tmp_path: Path):
     import pyarrow.parquet as parquet
 
     magnetar("spark", "init", "shop", folder=tmp_path)
@@ -38,7 +38,7 @@ def test_the_project_runs_as_it_was_written(topic: Topic, tmp_path: Path):
     assert '"batch"' in magnetar("spark", "offsets", "show", "checkpoint", "-o", "json", folder=shop)
 
 
-def test_the_pipeline_runs_as_it_was_written_and_goes_on_where_it_ended(topic: Topic, tmp_path: Path):
+def test_pipeline_runs_as_written_and_resumes_where_it_ended(topic: Topic, tmp_path: Path):
     import pyarrow.parquet as parquet
 
     pytest.importorskip("yaml", reason="pyyaml is missing: pip install 'magnetar[pipelines]'")

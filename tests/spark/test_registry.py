@@ -53,9 +53,7 @@ def both_versions(topic: Topic) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_messages_of_two_versions_of_a_schema_are_one_table_in_a_batch_and_in_a_stream_through_a_split(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_two_schema_versions_are_one_table_through_split(spark: SparkSession, topic: Topic, tmp_path: Path):
     expected = both_versions(topic)
     frame = topic.batch(spark, schema="registry", columns="key,value,__schema_version")
     assert frame.columns == ["key", "id", "customer", "amount", "note", "__schema_version"]
@@ -79,7 +77,7 @@ def test_messages_of_two_versions_of_a_schema_are_one_table_in_a_batch_and_in_a_
     assert rows == [(row[0], row[2]) for row in expected] + [(n, 1.5) for n in range(20, 24)]
 
 
-def test_every_type_of_a_column_is_one_that_spark_takes(spark: SparkSession, topic: Topic):
+def test_every_type_of_column_is_one_that_spark_takes(spark: SparkSession, topic: Topic):
     logical = [
         ("day", {"type": "int", "logicalType": "date"}),
         ("at", {"type": "long", "logicalType": "timestamp-millis"}),
@@ -133,7 +131,7 @@ def test_every_type_of_a_column_is_one_that_spark_takes(spark: SparkSession, top
     assert all(one is None for one in second)
 
 
-def test_a_table_is_that_of_load_or_of_ones_own_whatever_is_registered_since(spark: SparkSession, topic: Topic):
+def test_table_schema_is_fixed_at_load_or_given_by_user(spark: SparkSession, topic: Topic):
     definition = json.dumps(record(FEWER[0], ("customer", "string"), FEWER[1]))
     values = [b'{"id": %d, "customer": "c", "tags": ["a"], "more": 1}' % number for number in range(5)]
     produce(topic, Told(pb.Schema.Json, definition.encode()), values)
@@ -149,7 +147,7 @@ def test_a_table_is_that_of_load_or_of_ones_own_whatever_is_registered_since(spa
     assert found == [(number, None if number == 5 else "c", tags) for tags, number in expected]
 
 
-def test_a_topic_without_a_schema_is_refused_with_what_to_do(spark: SparkSession, topic: Topic):
+def test_topic_without_schema_is_refused_with_what_to_do(spark: SparkSession, topic: Topic):
     from pyspark.errors import PySparkException
 
     topic.publish(3)
@@ -157,7 +155,7 @@ def test_a_topic_without_a_schema_is_refused_with_what_to_do(spark: SparkSession
         topic.batch(spark, schema="registry")
 
 
-def test_a_version_that_the_table_cannot_hold_is_named_with_its_field(topic: Topic):
+def test_version_that_table_cannot_hold_is_named_with_its_field(topic: Topic):
     other = record(("id", "string"), ("customer", "string"))
     produce(topic, avro(other), [encoded(other, {"id": "one", "customer": "c"})])
     produce(topic, avro(FIRST), [encoded(FIRST, {"id": 1, "customer": "c", "old": ""})])
@@ -165,7 +163,7 @@ def test_a_version_that_the_table_cannot_hold_is_named_with_its_field(topic: Top
         read(topic)
 
 
-def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
+def test_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
     produce(topic, avro(FIRST), [encoded(FIRST, {"id": 1, "customer": "c", "old": ""}), b"\x02\x7f"])
     with pytest.raises(
         Corrupt, match=r"field customer: a value does not match its schema.*position=\d+:\d+:0 of segment"
@@ -174,7 +172,7 @@ def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
 
 
 @pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
-def test_keys_with_values_are_two_columns_wherever_the_key_lies(spark: SparkSession, topic: Topic, encoding: str):
+def test_keys_with_values_are_two_columns_wherever_key_lies(spark: SparkSession, topic: Topic, encoding: str):
     """The stock Python client has no such schemas: bytes as the Java client writes them."""
     definition = json.dumps(FIRST).encode()
     told = {"kv.encoding.type": encoding, "key.schema.type": "INT32", "value.schema.type": "AVRO"}
@@ -194,7 +192,7 @@ def test_keys_with_values_are_two_columns_wherever_the_key_lies(spark: SparkSess
     assert tuple(found[5])[:2] == (9 if encoding == "SEPARATED" else None, None)
 
 
-def test_what_the_stock_client_writes_with_its_schemas_is_read(topic: Topic):
+def test_what_stock_client_writes_with_its_schemas_is_read(topic: Topic):
     """Its AVRO, its JSON (on several lines), its text and its descriptors; on a partitioned topic too."""
     base = topic.name.replace("topic://", "persistent://")
     rows = [{"a": f"x{n}", "n": n, "many": [0.5] * n, "on": None, "named": {"k": b"v"}} for n in range(5)]

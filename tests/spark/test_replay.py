@@ -52,7 +52,7 @@ class Driven:
         assert json.loads(first)
 
 
-def test_a_query_killed_in_batch_0_and_later_reads_the_same_rows_again(topic: Topic, tmp_path: Path):
+def test_query_killed_in_batch_0_or_later_rereads_same_rows(topic: Topic, tmp_path: Path):
     driven = Driven(topic, tmp_path, startingOffsets="earliest", maxMessagesPerTrigger="60")
     topic.publish(100)
     for crash in ("after:0", "after:1"):
@@ -66,7 +66,7 @@ def test_a_query_killed_in_batch_0_and_later_reads_the_same_rows_again(topic: To
     topic.judge(driven.rows())
 
 
-def test_a_query_from_latest_killed_in_batch_0_misses_nothing_of_what_came_meanwhile(topic: Topic, tmp_path: Path):
+def test_query_from_latest_killed_in_batch_0_misses_nothing(topic: Topic, tmp_path: Path):
     driven = Driven(topic, tmp_path, startingOffsets="latest")
     driven.run("before:0")  # its start is journaled, and nothing else
     topic.publish(50)

@@ -28,7 +28,7 @@ def columns() -> Iterator[Any]:
         yield pa.record_batch([keys, pa.array([b"%d" % row for row in rows], pa.binary())], names=["key", "value"])
 
 
-def test_batches_of_columns_keep_every_key_in_order_through_splits_and_merges(topic: Topic) -> None:
+def test_column_batches_keep_key_order_through_reshapes(topic: Topic) -> None:
     from magnetar.spark.sink.options import sink_options
     from magnetar.spark.sink.writers import WriteTask
 

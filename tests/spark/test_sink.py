@@ -72,7 +72,7 @@ def judged(topic: Topic, *targets: Target, counts: Sequence[int] = ()) -> None:
     topic.judge([(message.key or "", message.data.decode()) for each in found for message in each])
 
 
-def test_a_batch_write_can_be_read_as_soon_as_it_is_done(spark: SparkSession, target: Target) -> None:
+def test_batch_write_is_readable_once_finished(spark: SparkSession, target: Target) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     rows = [("k", b"v", at, {"a": "b"}), (None, b"w", None, None), ("gone", None, None, None)]
     frame = spark.createDataFrame(rows, "key string, value binary, event_time timestamp, properties map<string,string>")
@@ -92,7 +92,7 @@ def test_keys_of_bytes_are_text_where_they_are_text(spark: SparkSession, target:
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "idempotent"])
-def test_a_stream_from_topic_to_topic_keeps_every_key_in_order(
+def test_stream_from_topic_to_topic_keeps_every_key_in_order(
     spark: SparkSession, topic: Topic, target: Target, tmp_path: Path, delivery: str
 ) -> None:
     frame = topic.stream(spark, maxMessagesPerTrigger=100).select("key", "value")
@@ -104,7 +104,7 @@ def test_a_stream_from_topic_to_topic_keeps_every_key_in_order(
     judged(topic, target)
 
 
-def test_rows_behind_a_shuffle_come_once(spark: SparkSession, topic: Topic, target: Target, tmp_path: Path) -> None:
+def test_rows_behind_shuffle_come_once(spark: SparkSession, topic: Topic, target: Target, tmp_path: Path) -> None:
     topic.publish(300)
     frame = topic.stream(spark, maxMessagesPerTrigger=100).select("key", "value").repartition(3, "key")
     writer = target.options(frame.writeStream, checkpointLocation=tmp_path)
@@ -112,7 +112,7 @@ def test_rows_behind_a_shuffle_come_once(spark: SparkSession, topic: Topic, targ
     judged(topic, target)
 
 
-def test_foreach_batch_with_a_version_writes_each_batch_once_however_often_it_runs(
+def test_foreach_batch_with_version_writes_each_batch_once(
     spark: SparkSession, topic: Topic, target: Target, tmp_path: Path
 ) -> None:
     def write(frame: Any, batch: int) -> None:
@@ -148,9 +148,7 @@ def test_what_cannot_be_written_is_refused_by_name(
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "idempotent"])
-def test_a_row_larger_than_a_message_may_be_is_named_with_its_size_and_what_to_do(
-    target: Target, delivery: str
-) -> None:
+def test_row_above_message_limit_is_named_with_size_and_remedy(target: Target, delivery: str) -> None:
     """As a task writes it, in this process."""
     options = {"url": target.server.url, "topic": target.name, "delivery": delivery}
     asked = sink_options({**options, "txnAppId": "large", "txnVersion": "1"}, streaming=False)
@@ -163,12 +161,12 @@ def test_a_row_larger_than_a_message_may_be_is_named_with_its_size_and_what_to_d
         task.write(iter([small, small.slice(0, 0), small, large]))
 
 
-def test_a_topic_is_not_overwritten(spark: SparkSession, target: Target) -> None:
+def test_topic_is_not_overwritten(spark: SparkSession, target: Target) -> None:
     with pytest.raises(Exception, match="cannot be overwritten"):
         target.options(spark.sql("SELECT 'v' AS value").write).mode("overwrite").save()
 
 
-def test_a_new_checkpoint_with_the_sink_of_another_is_refused_and_the_sinks_own_is_not(
+def test_new_checkpoint_with_foreign_sink_is_refused(
     spark: SparkSession, topic: Topic, target: Target, tmp_path: Path
 ) -> None:
     """One batch each: the second query finds its own committed, as a restart does, and would leave out its rows."""
@@ -191,18 +189,14 @@ def test_a_new_checkpoint_with_the_sink_of_another_is_refused_and_the_sinks_own_
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-def test_a_topic_in_a_namespace_that_is_not_there_is_refused_with_what_to_do(
-    spark: SparkSession, target: Target, delivery: str
-) -> None:
+def test_topic_in_missing_namespace_is_refused_with_remedy(spark: SparkSession, target: Target, delivery: str) -> None:
     frame = spark.sql("SELECT 'v' AS value")
     writer = target.options(frame.write, delivery=delivery).option("topic", "topic://public/nowhere/rows")
     with pytest.raises(Exception, match=r"option topic: .*magnetar namespace create public/nowhere"):
         writer.mode("append").save()
 
 
-def test_spark_tells_its_tasks_which_batch_query_and_run_they_belong_to(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-) -> None:
+def test_spark_tells_tasks_their_batch_query_and_run(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     """Internal names of Spark: if this fails on a new version, the sink must learn them another way."""
     from magnetar.spark.sink.writers import BATCH_ID, QUERY_ID, RUN_ID
 

@@ -24,7 +24,7 @@ KILLS = int(os.environ.get("MAGNETAR_SPARK_KILLS", "5"))
 SEED = int(os.environ.get("MAGNETAR_SEED", random.randrange(1 << 30)))
 
 
-def test_every_row_comes_once_over_kills_of_drivers_and_workers_with_changing_partitions_and_segments(
+def test_rows_come_once_over_kills_with_changing_partitions_and_segments(
     server: Standalone, topic: Topic, tmp_path: Path
 ) -> None:
     with Query(server, topic, tmp_path, seed=SEED) as query:
@@ -39,9 +39,7 @@ def test_every_row_comes_once_over_kills_of_drivers_and_workers_with_changing_pa
     recorded("one process, local[2]", query.killed)
 
 
-def test_every_row_comes_once_when_the_driver_dies_between_the_commits_of_two_topics(
-    server: Standalone, topic: Topic, tmp_path: Path
-) -> None:
+def test_rows_come_once_if_driver_dies_between_two_commits(server: Standalone, topic: Topic, tmp_path: Path) -> None:
     with Query(server, topic, tmp_path, topics=2, seed=SEED) as query:
         with Pressure(topic):
             query.progress(1)

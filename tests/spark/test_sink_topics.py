@@ -50,7 +50,7 @@ def values(target: Target, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "idempotent"])
-def test_rows_of_a_batch_write_go_to_the_topics_that_they_name(
+def test_rows_of_batch_write_go_to_topics_that_they_name(
     spark: SparkSession, server: Standalone, delivery: str
 ) -> None:
     names = [f"topic://public/default/named-{next(_numbers)}" for _ in range(3)]
@@ -65,7 +65,7 @@ def test_rows_of_a_batch_write_go_to_the_topics_that_they_name(
             assert sorted(found, key=int) == [str(number) for number in range(place, 90, 3)]
 
 
-def test_rows_of_a_stream_go_to_the_topics_that_they_name(
+def test_rows_of_stream_go_to_topics_that_they_name(
     spark: SparkSession, server: Standalone, topic: Topic, tmp_path: Path
 ) -> None:
     topic.publish(200)
@@ -82,7 +82,7 @@ def test_rows_of_a_stream_go_to_the_topics_that_they_name(
     topic.judge([(message.key or "", message.data.decode()) for message in found])
 
 
-def test_option_topic_wins_over_the_column(spark: SparkSession, server: Standalone, targets: list[Target]) -> None:
+def test_option_topic_wins_over_column(spark: SparkSession, server: Standalone, targets: list[Target]) -> None:
     frame = spark.createDataFrame([("topic://public/default/not-used", "1"), (None, "2")], "topic string, value string")
     targets[0].options(frame.write).mode("append").save()
     assert values(targets[0], 2) == ["1", "2"]
@@ -97,9 +97,7 @@ def test_option_topic_wins_over_the_column(spark: SparkSession, server: Standalo
         ("1", r"column topic is int"),
     ],
 )
-def test_row_that_names_no_topic_ends_the_write(
-    spark: SparkSession, server: Standalone, named: str, words: str
-) -> None:
+def test_row_that_names_no_topic_ends_write(spark: SparkSession, server: Standalone, named: str, words: str) -> None:
     frame = spark.sql(f"SELECT 'v' AS value, {named} AS topic")
     with pytest.raises(Exception, match=words):
         frame.write.format("magnetar").option("url", server.url).mode("append").save()
@@ -142,7 +140,7 @@ def end_after(url: str, commits: int) -> None:
     run(AioClient, url, watched)
 
 
-def test_batch_that_ended_between_two_commits_is_completed_by_the_next_run(targets: list[Target]) -> None:
+def test_batch_ended_between_two_commits_is_completed_by_next_run(targets: list[Target]) -> None:
     batch = Batch(targets, f"ended-{next(_numbers)}")
     url = batch.asked.url
     first = batch.written("one")
@@ -175,7 +173,7 @@ def test_driver_that_comes_back_late_adds_nothing(targets: list[Target]) -> None
         assert values(target, 20) == sorted(str(row) for row in range(number, 40, 2))
 
 
-def test_stage_that_is_gone_ends_the_commit_before_any_topic_has_the_batch(targets: list[Target]) -> None:
+def test_missing_stage_ends_commit_before_any_topic_has_batch(targets: list[Target]) -> None:
     batch = Batch(targets, f"gone-{next(_numbers)}")
     url = batch.asked.url
     end_after(url, 0)

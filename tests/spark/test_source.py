@@ -26,7 +26,7 @@ EVERY = (
 )
 
 
-def test_a_batch_read_has_every_row_once_over_splits_and_merges(spark: SparkSession, topic: Topic):
+def test_batch_read_has_every_row_once_over_splits_and_merges(spark: SparkSession, topic: Topic):
     for _ in range(4):
         topic.publish(50)
         topic.reshape()
@@ -48,7 +48,7 @@ def test_every_column_arrives_with_its_own_type(spark: SparkSession, topic: Topi
     assert len(row["__order"]) == 28
 
 
-def test_only_the_columns_of_a_schema_of_ones_own_are_read(spark: SparkSession, topic: Topic):
+def test_only_columns_of_schema_of_ones_own_are_read(spark: SparkSession, topic: Topic):
     topic.publish(5)
     reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
     frame = patiently(reader.schema("value binary, `__segment` long").load)
@@ -56,7 +56,7 @@ def test_only_the_columns_of_a_schema_of_ones_own_are_read(spark: SparkSession, 
     assert patiently(frame.count) == 5
 
 
-def test_a_batch_read_that_finds_nothing_has_no_rows(spark: SparkSession, topic: Topic):
+def test_batch_read_that_finds_nothing_has_no_rows(spark: SparkSession, topic: Topic):
     assert patiently(topic.batch(spark).collect) == []
     topic.publish(5)
     assert patiently(topic.batch(spark, startingOffsets="latest").collect) == []
@@ -65,7 +65,7 @@ def test_a_batch_read_that_finds_nothing_has_no_rows(spark: SparkSession, topic:
 
 
 @pytest.mark.parametrize("order", ["chain", "barrier"])
-def test_keys_stay_in_order_for_foreach_batch_while_the_topic_is_reshaped(
+def test_foreach_batch_keeps_key_order_while_topic_is_reshaped(
     spark: SparkSession, topic: Topic, tmp_path: Path, order: str
 ):
     collected = Collected()
@@ -87,9 +87,7 @@ def test_relaxed_order_loses_nothing(spark: SparkSession, topic: Topic, tmp_path
     assert sorted(int(value.split(" ")[0]) for _, value in collected.rows) == list(range(topic.sent))
 
 
-def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_available_now_ends_with_existing_data_and_next_run_resumes(spark: SparkSession, topic: Topic, tmp_path: Path):
     collected: list[tuple[str, str]] = []
     for _ in range(3):
         topic.publish(60)
@@ -104,7 +102,7 @@ def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
     topic.judge(collected)
 
 
-def test_a_limit_is_kept_and_the_lag_is_in_the_progress(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_limit_is_kept_and_lag_is_in_progress(spark: SparkSession, topic: Topic, tmp_path: Path):
     from magnetar.spark.listener import LagListener
     from magnetar.spark.progress.report import Lag
 
@@ -139,7 +137,7 @@ def test_once_takes_everything_and_goes_on_behind_it(spark: SparkSession, topic:
     topic.judge(rows)
 
 
-def test_a_stream_starts_at_the_end_unless_told_otherwise(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_stream_starts_at_end_unless_told_otherwise(spark: SparkSession, topic: Topic, tmp_path: Path):
     topic.publish(10)
     kept = Collected()
     frame = topic.stream(spark, startingOffsets="latest")
@@ -151,7 +149,7 @@ def test_a_stream_starts_at_the_end_unless_told_otherwise(spark: SparkSession, t
     assert sorted(int(value.split(" ")[0]) for _, value in kept.rows) == list(range(10, 20))
 
 
-def test_topics_of_a_namespace_are_one_stream_and_later_ones_join(spark: SparkSession, topic: Topic, tmp_path: Path):
+def test_topics_of_namespace_are_one_stream_and_later_ones_join(spark: SparkSession, topic: Topic, tmp_path: Path):
     def rows(batches: list[tuple[str, str, str]], name: str) -> list[tuple[str, str]]:
         return [(key, value) for found, key, value in batches if found == name]
 

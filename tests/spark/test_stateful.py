@@ -21,9 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 OUT = "key string, seen long, wrong long"
 
 
-def test_foreach_batch_sees_each_key_in_order_behind_a_shuffle_that_spills(
-    spark: SparkSession, topic: Topic, tmp_path: Path
-):
+def test_foreach_batch_sees_key_order_behind_spilling_shuffle(spark: SparkSession, topic: Topic, tmp_path: Path):
     batches: dict[int, list[tuple[str, str]]] = {}
 
     def keep(frame: Any, batch: int) -> None:

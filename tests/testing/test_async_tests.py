@@ -69,7 +69,7 @@ def test_failing_background_task_fails_async_test(tmp_path: Path) -> None:
     assert "in the background" in ran.failed["test_callback"]
 
 
-def test_async_test_sleeps_an_hour_without_delay(tmp_path: Path) -> None:
+def test_async_test_sleeps_hour_without_delay(tmp_path: Path) -> None:
     ran = outcome(tmp_path, "async def test_long():\n    await asyncio.sleep(3600)\n")
     assert (ran.passed, ran.failed) == (["test_long"], {})
 

@@ -44,7 +44,7 @@ def test_ended_between_messages_everything_acknowledged_arrives_in_order(
     assert once == list(range(COUNT))
 
 
-def test_killed_with_messages_in_flight_no_receipt_was_a_lie(running: Broker, client: pulsar.Client) -> None:
+def test_killed_with_messages_in_flight_no_receipt_was_lie(running: Broker, client: pulsar.Client) -> None:
     topic = running.topic("flood")
     producer = client.create_producer(topic, send_timeout_millis=30_000, block_if_queue_full=True)
     stored: list[int] = []

@@ -35,7 +35,7 @@ TEN_TESTS = """
 """
 
 
-def test_a_whole_file_of_ten_tests_shares_a_broker_and_nothing_else(
+def test_whole_file_of_ten_tests_shares_broker_and_nothing_else(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """The same topic name in every test, and each finds its own message alone. How long it took is what --durations
@@ -63,7 +63,7 @@ SCOPED = """
     [([], 1), (["-o", "magnetar_broker_scope=module"], 2), (["-o", "magnetar_broker_scope=function"], 4)],
     ids=["session", "module", "function"],
 )
-def test_the_ini_option_says_how_long_a_broker_lives(tmp_path: Path, options: list[str], distinct: int) -> None:
+def test_ini_option_says_how_long_broker_lives(tmp_path: Path, options: list[str], distinct: int) -> None:
     files = {f"test_{name}.py": SCOPED.format(name=name) for name in ("a", "b")}
     outcome = run_suite(tmp_path, files, *options)
     assert outcome.code == 0, outcome.output
@@ -72,7 +72,7 @@ def test_the_ini_option_says_how_long_a_broker_lives(tmp_path: Path, options: li
     assert outcome.left == []
 
 
-def test_the_mark_chooses_for_a_module_and_for_a_test(tmp_path: Path) -> None:
+def test_mark_chooses_for_module_and_for_test(tmp_path: Path) -> None:
     text = """
         import pytest
 
@@ -93,7 +93,7 @@ def test_the_mark_chooses_for_a_module_and_for_a_test(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.output
 
 
-def test_settings_of_the_suite_and_of_one_test(tmp_path: Path) -> None:
+def test_settings_of_suite_and_of_one_test(tmp_path: Path) -> None:
     conftest = """
         import pytest
 
@@ -130,7 +130,7 @@ def test_settings_of_the_suite_and_of_one_test(tmp_path: Path) -> None:
     assert "did you mean clusterName?" in outcome.failed["test_misspelt"]
 
 
-def test_a_test_that_kills_the_broker_leaves_the_next_one_a_running_broker(tmp_path: Path) -> None:
+def test_test_that_kills_broker_leaves_next_one_running_broker(tmp_path: Path) -> None:
     text = """
         def test_kills(magnetar_broker):
             magnetar_broker.kill()
@@ -156,7 +156,7 @@ def test_every_worker_of_xdist_has_its_own_broker(tmp_path: Path) -> None:
     assert outcome.left == []
 
 
-def test_the_plugin_loads_nothing_until_a_test_asks_for_it(tmp_path: Path) -> None:
+def test_plugin_loads_nothing_until_test_asks_for_it(tmp_path: Path) -> None:
     text = """
         import sys
         import threading
@@ -170,7 +170,7 @@ def test_the_plugin_loads_nothing_until_a_test_asks_for_it(tmp_path: Path) -> No
     assert outcome.code == 0, outcome.output
 
 
-def test_without_the_broker_s_packages_the_error_names_the_extra_and_other_tests_run(tmp_path: Path) -> None:
+def test_missing_broker_packages_name_extra_and_other_tests_run(tmp_path: Path) -> None:
     conftest = """
         import sys
 
@@ -190,13 +190,13 @@ def test_without_the_broker_s_packages_the_error_names_the_extra_and_other_tests
     assert outcome.left == []
 
 
-def test_a_scope_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+def test_scope_that_does_not_exist_is_usage_error(tmp_path: Path) -> None:
     outcome = run_suite(tmp_path, {"test_x.py": SCOPED.format(name="x")}, "-o", "magnetar_broker_scope=package")
     assert outcome.code == pytest.ExitCode.USAGE_ERROR
     assert "magnetar_broker_scope must be one of session, module, function, not 'package'" in outcome.output
 
 
-def test_what_the_fixtures_are_for_is_told_by_pytest_itself(tmp_path: Path) -> None:
+def test_what_fixtures_are_for_is_told_by_pytest_itself(tmp_path: Path) -> None:
     shown = run_suite(tmp_path / "fixtures", {"test_x.py": SCOPED.format(name="x")}, "--fixtures").output
     for name in (
         "magnetar_aio_client",

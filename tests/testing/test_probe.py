@@ -60,7 +60,7 @@ async def test_loop_that_waits_is_not_reported() -> None:
     assert found == []
 
 
-def test_garbage_of_the_process_is_left_out() -> None:
+def test_garbage_of_process_is_left_out() -> None:
     def collected(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             work(0.2)
@@ -83,7 +83,7 @@ def test_garbage_of_the_process_is_left_out() -> None:
     assert len(asyncio.run(measured(garbage=True))) == 1
 
 
-def test_interval_of_a_probe_is_not_part_of_a_turn() -> None:
+def test_interval_of_probe_is_not_part_of_turn() -> None:
     async def observed() -> list[float]:
         windows: list[float] = []
         probe = LoopProbe(windows.append, interval_s=0.05, observe=windows.append)
@@ -120,7 +120,7 @@ def test_long_turn_of_broker_process_is_written_with_place(tmp_path: Path) -> No
     assert 0.2 < Windows.read(tmp_path / "turns").percentile_s(1.0) < 0.4
 
 
-def test_broker_of_our_tests_has_a_probe() -> None:
+def test_broker_of_our_tests_has_probe() -> None:
     from magnetar.testing import broker
 
     reported = BrokerHost.on_long_turn

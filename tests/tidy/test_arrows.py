@@ -101,11 +101,11 @@ def test_producers_do_not_import_consumers() -> None:
     assert findings(across, [wrong])
 
 
-def test_every_import_follows_the_arrows() -> None:
+def test_every_import_follows_arrows() -> None:
     assert findings(wrong_arrows, product()) == []
 
 
-def test_the_table_has_no_circle() -> None:
+def test_table_has_no_circle() -> None:
     standing: set[str] = set()
     while len(standing) < len(MAY_IMPORT):
         ready = {room for room, below in MAY_IMPORT.items() if room not in standing and below <= standing}
@@ -132,7 +132,7 @@ def test_the_table_has_no_circle() -> None:
         ("src/magnetar/plumbing/x.py", ""),
     ],
 )
-def test_a_wrong_arrow_is_caught(path: str, text: str) -> None:
+def test_wrong_arrow_is_caught(path: str, text: str) -> None:
     assert findings(wrong_arrows, [Source(path, text)])
 
 
@@ -146,5 +146,5 @@ def test_a_wrong_arrow_is_caught(path: str, text: str) -> None:
         ("src/magnetar/ledger/local/x.py", "from ..run import Run"),
     ],
 )
-def test_a_right_arrow_is_let_through(path: str, text: str) -> None:
+def test_right_arrow_is_let_through(path: str, text: str) -> None:
     assert findings(wrong_arrows, [Source(path, text)]) == []

@@ -28,7 +28,7 @@ def test_vulnerable_package_is_told_with_its_cure() -> None:
     assert "h11 0.16.0: PYSEC-2026-1, fixed in 0.17.0: run make lock UPGRADE=--upgrade\n" in said
 
 
-def test_package_that_was_not_looked_up_is_a_failure() -> None:
+def test_package_that_was_not_looked_up_is_failure() -> None:
     code, said = verdict(answer(SOUND, UNKNOWN))
     assert code == 2
     assert "1 packages could not be looked up: this index may offer no advisories" in said
@@ -37,6 +37,6 @@ def test_package_that_was_not_looked_up_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Traceback", "{}", "[]", answer()])
-def test_no_answer_is_a_failure(text: str) -> None:
+def test_no_answer_is_failure(text: str) -> None:
     code, _ = verdict(text)
     assert code == 2

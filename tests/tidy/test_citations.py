@@ -113,12 +113,12 @@ def documents() -> list[str]:
     return [name for name in files() if name.endswith(".md") and name.split("/")[0] not in ("tests", "benchmarks")]
 
 
-def test_every_citation_in_python_has_a_definition() -> None:
+def test_every_citation_in_python_has_definition() -> None:
     searched = [source for source in sources() if source.path != "tests/tidy/test_citations.py"]
     assert sorted(finding for source in searched for finding in unresolved(source, defined())) == []
 
 
-def test_every_citation_in_documents_has_a_definition() -> None:
+def test_every_citation_in_documents_has_definition() -> None:
     missing = [
         f"{name}: {id} is defined on no page"
         for name in documents()
@@ -134,7 +134,7 @@ def test_every_proof_in_documents_exists() -> None:
     ] == []
 
 
-def test_every_defect_of_the_review_is_cited_by_its_test() -> None:
+def test_every_defect_of_review_is_cited_by_its_test() -> None:
     text = (DOCS / "FOUND.md").read_text(encoding="utf-8")
     assert {f"D{number}" for number in range(1, 28)} <= rows(text)
     assert list(uncited(text, lambda path: (DOCS / path).read_text(encoding="utf-8"))) == []
@@ -146,7 +146,7 @@ def test_defect_whose_test_does_not_cite_it_is_found() -> None:
     assert list(uncited(row, lambda path: "D70")) == ["D7 is cited by none of ['../tests/unit/test_a.py']"]
 
 
-def test_every_hazard_has_one_row_with_a_proof() -> None:
+def test_every_hazard_has_one_row_with_proof() -> None:
     lines = (DOCS / "HAZARDS.md").read_text(encoding="utf-8").splitlines()
     found = [line for line in lines if re.match(r"\| H-[A-Z]\d+ \|", line)]
     ids = [line.split(" ")[1] for line in found]
@@ -154,7 +154,7 @@ def test_every_hazard_has_one_row_with_a_proof() -> None:
     assert [line.split(" ")[1] for line in found if line.count(" | ") != 3 or "](../tests/" not in line] == []
 
 
-def test_every_stock_client_section_names_a_test() -> None:
+def test_every_stock_client_section_names_test() -> None:
     text = (DOCS / "STOCK_CLIENTS.md").read_text(encoding="utf-8")
     sections = re.split(r"^### (SC-\S+):", text, flags=re.MULTILINE)[1:]
     without = [id for id, body in zip(sections[::2], sections[1::2], strict=True) if not PROOF.search(body)]

@@ -18,7 +18,7 @@ def wrong(subject: str) -> bool:
     return len(subject) > SUBJECT_CHARS_MAX or SUBJECT.fullmatch(subject) is None
 
 
-def test_subjects_of_new_commits_name_an_area_and_an_action() -> None:
+def test_subjects_of_new_commits_name_area_and_action() -> None:
     asked = ["git", "-C", str(ROOT), "log", "--no-merges", "--format=%s", f"{FIRST}..HEAD"]
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     # A source archive and a shallow clone have no history to check.

@@ -110,7 +110,7 @@ def _type_only(name: str, node: ast.expr, called: set[int], annotated: set[int])
     return id(node) in annotated or (name in TYPES_ONLY and id(node) not in called)
 
 
-def test_nobody_goes_round_the_runtime() -> None:
+def test_nobody_goes_round_runtime() -> None:
     assert findings(other_doors, product()) == []
 
 
@@ -163,5 +163,5 @@ def test_another_door_is_caught(text: str) -> None:
         ("cli/x.py", "import uvloop\nopen('x')"),
     ],
 )
-def test_the_right_door_is_let_through(path: str, text: str) -> None:
+def test_right_door_is_let_through(path: str, text: str) -> None:
     assert findings(other_doors, [Source(f"src/magnetar/{path}", text)]) == []

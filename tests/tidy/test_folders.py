@@ -46,11 +46,11 @@ def metaphor(source: Source) -> Iterator[str]:
             yield source.found(1, f"{name}: a module has the conventional term of the field as its name")
 
 
-def test_folders_of_the_product_have_few_modules() -> None:
+def test_folders_of_product_have_few_modules() -> None:
     assert crowded_folders([source.path for source in product()]) == [], "split the folder by task"
 
 
-def test_no_module_is_named_with_a_metaphor() -> None:
+def test_no_module_is_named_with_metaphor() -> None:
     assert findings(metaphor, (source for source in sources() if source.path.startswith(NAMED))) == []
 
 

@@ -16,7 +16,7 @@ def test_no_module_has_more_idioms_than_before() -> None:
     assert more == {}, "write these sentences with a concrete subject; after a move " + REFRESH
 
 
-def test_table_of_idioms_falls_with_the_modules() -> None:
+def test_table_of_idioms_falls_with_modules() -> None:
     now = counts()
     stale = {path: number for path, number in stored().items() if now.get(path, 0) < number}
     assert stale == {}, REFRESH

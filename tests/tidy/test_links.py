@@ -37,7 +37,7 @@ def dead_anchors(path: str, text: str, root: Path) -> Iterator[str]:
             yield f"{path}: {target}#{anchor} is not a heading"
 
 
-def test_every_anchor_is_a_heading() -> None:
+def test_every_anchor_is_heading() -> None:
     documents = [name for name in files() if name.endswith(".md")]
     assert [
         link for name in documents for link in dead_anchors(name, (ROOT / name).read_text(encoding="utf-8"), ROOT)
@@ -61,7 +61,7 @@ def test_every_link_leads_somewhere() -> None:
     ] == []
 
 
-def test_a_dead_link_is_caught(tmp_path: Path) -> None:
+def test_dead_link_is_caught(tmp_path: Path) -> None:
     (tmp_path / "there.md").write_text("x")
     text = "[a](there.md) [b](there.md#part) [c](https://example.org/x) [d](gone.md)"
     assert list(dead_links("index.md", text, tmp_path)) == ["index.md: gone.md is not there"]

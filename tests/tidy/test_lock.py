@@ -92,7 +92,7 @@ def test_every_extra_and_group_is_locked() -> None:
     assert {path.stem for path in (ROOT / "requirements").glob("*.txt")} == set(FILES)
 
 
-def test_build_backend_is_the_one_that_is_locked() -> None:
+def test_build_backend_is_one_that_is_locked() -> None:
     assert set(DOCUMENT["build-system"]["requires"]) <= set(DOCUMENT["dependency-groups"]["build"])
 
 

@@ -64,7 +64,7 @@ def test_log_with_another_name_is_found(text: str) -> None:
     assert len(findings(misnamed({"broker": {"retention_sweep", "topics"}}), [source])) == 1
 
 
-def test_log_of_the_client_has_its_prefix() -> None:
+def test_log_of_client_has_its_prefix() -> None:
     known = {"client": {"client", "pool"}}
     text = 'from magnetar.observe.log import get\nlog = get("{}")\n'
     sources = [Source("src/magnetar/client/pool.py", text.format(name)) for name in ("client.pool", "client", "pool")]

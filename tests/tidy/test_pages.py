@@ -58,7 +58,7 @@ def test_examples_name_their_subjects() -> None:
     assert findings(unclear_example, (source for source in sources() if source.path.startswith("examples/"))) == []
 
 
-def test_pages_of_docs_and_of_the_root_are_read() -> None:
+def test_pages_of_docs_and_of_root_are_read() -> None:
     assert {"README.md", "CHANGELOG.md", "docs/PROTOCOL.md", "docs/CLI.md", "docs/METRICS.md"} <= set(pages())
     assert any(name.startswith("docs/decisions/") for name in pages())
 
@@ -74,7 +74,7 @@ def test_pages_of_docs_and_of_the_root_are_read() -> None:
         ("```\nwhoever\n```\nThe broker answers at once.\n", 4),
     ],
 )
-def test_idiom_on_a_page_is_found_with_its_line(text: str, line: int) -> None:
+def test_idiom_on_page_is_found_with_its_line(text: str, line: int) -> None:
     found = list(unclear("docs/X.md", text))
     assert found
     assert found[0].startswith(f"docs/X.md:{line}: ")
@@ -91,7 +91,7 @@ def test_idiom_on_a_page_is_found_with_its_line(text: str, line: int) -> None:
         "The leader finishes the split.\n",
     ],
 )
-def test_plain_sentence_on_a_page_is_let_through(text: str) -> None:
+def test_plain_sentence_on_page_is_let_through(text: str) -> None:
     assert list(unclear("docs/X.md", text)) == []
 
 
@@ -99,5 +99,5 @@ def test_plain_sentence_on_a_page_is_let_through(text: str) -> None:
     ("text", "number"),
     [('"""Tells whoever asks."""\n', 2), ("x = 1  # made anew\n", 1), ("told = 1\n", 0), ("x = 'nobody'\n", 0)],
 )
-def test_idioms_in_prose_of_an_example_are_found(text: str, number: int) -> None:
+def test_idioms_in_prose_of_example_are_found(text: str, number: int) -> None:
     assert len(list(unclear_example(Source("examples/x.py", text)))) == number

@@ -56,12 +56,12 @@ def _prints_fields(node: ast.ClassDef) -> bool:
     return any(re.search("Struct|NamedTuple", ast.unparse(base)) for base in node.bases)
 
 
-def test_no_printed_object_shows_a_payload_or_credential() -> None:
+def test_no_printed_object_shows_payload_or_credential() -> None:
     searched = [source for source in sources() if source.path.startswith("src/") and "generated" not in source.path]
     assert sorted({field for source in searched for field in printed(source)} - SHOWN) == []
 
 
-def test_field_that_a_repr_shows_is_found() -> None:
+def test_field_that_repr_shows_is_found() -> None:
     text = "@dataclass\nclass A:\n    body: bytes\n    token: str\n    more: bytes = field(repr=False)\n"
     assert list(printed(Source("src/a.py", text))) == ["A.body", "A.token"]
     assert list(printed(Source("src/a.py", text + "    def __repr__(self): return ''\n"))) == []

@@ -31,7 +31,7 @@ def test_every_promise_names_tests_that_exist() -> None:
     assert list(unproven(PAGE.read_text(encoding="utf-8"))) == []
 
 
-def test_a_promise_without_proof_is_caught() -> None:
+def test_promise_without_proof_is_caught() -> None:
     assert list(unproven("| It flies | somebody said so |\n")) == ["nothing proves: It flies"]
     assert list(unproven("[`test_gone`](../tests/sim/test_crash.py)")) == [
         "test_gone is not in ../tests/sim/test_crash.py"

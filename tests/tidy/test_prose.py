@@ -89,11 +89,11 @@ EVERYWHERE: list[Rule] = [
 
 
 @pytest.mark.parametrize("rule", EVERYWHERE, ids=lambda rule: rule.__name__)
-def test_the_tree_keeps(rule: Rule) -> None:
+def test_tree_keeps(rule: Rule) -> None:
     assert findings(rule, sources()) == []
 
 
-def test_every_folder_of_the_product_has_a_door() -> None:
+def test_every_folder_of_product_has_door() -> None:
     folders = {source.path.rsplit("/", 1)[0] for source in product()}
     assert folders - {source.path.rsplit("/", 1)[0] for source in product() if source.is_folder} == set()
 
@@ -121,7 +121,7 @@ DOC = '"""A module that says in a sentence what it is for."""\n'
         (asserts_that_vanish, "tests/unit/test_x.py", DOC + "assert (1 == 2, 'x')\n"),
     ],
 )
-def test_a_breach_is_caught(rule: Rule, path: str, text: str) -> None:
+def test_breach_is_caught(rule: Rule, path: str, text: str) -> None:
     assert findings(rule, [Source(path, text)])
 
 
@@ -150,7 +150,7 @@ def linted(snippet: str) -> str:
     return subprocess.run(ruff, input=snippet, cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 
-def test_commented_out_code_is_caught_by_the_linter() -> None:
+def test_commented_out_code_is_caught_by_linter() -> None:
     assert "ERA001" in linted(DOC + "def f(a: int) -> int:\n    # a = a + 1\n    return a\n")
 
 

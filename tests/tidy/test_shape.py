@@ -202,21 +202,21 @@ def test_constructors_take_few_parameters() -> None:
     assert findings(crowded, product()) == []
 
 
-def test_components_of_the_broker_take_narrow_protocols() -> None:
+def test_components_of_broker_take_narrow_protocols() -> None:
     assert findings(whole_node, chosen(["broker/"])) == []
     text = "from magnetar.broker.node import Node"
     assert findings(whole_node, [Source("src/magnetar/broker/x.py", text)])
 
 
 @pytest.mark.parametrize("path", [*DECIDERS, *HOT, *WHOLE_NODE])
-def test_the_lists_name_what_exists(path: str) -> None:
+def test_lists_name_what_exists(path: str) -> None:
     assert (ROOT / "src" / "magnetar" / path).exists(), "renamed or removed? change the list with it"
 
 
 @pytest.mark.parametrize(
     "text", ["import asyncio", "def f():\n    from time import monotonic", "async def f():\n    pass"]
 )
-def test_a_decider_that_waits_is_caught(text: str) -> None:
+def test_decider_that_waits_is_caught(text: str) -> None:
     assert findings(waits, [Source("src/magnetar/wire/x.py", text)])
 
 
@@ -232,11 +232,11 @@ def test_a_decider_that_waits_is_caught(text: str) -> None:
         "f = lambda: 1",
     ],
 )
-def test_ceremony_in_a_hot_file_is_caught(text: str) -> None:
+def test_ceremony_in_hot_file_is_caught(text: str) -> None:
     assert findings(ceremony, [Source("src/magnetar/wire/frames.py", text)])
 
 
-def test_a_crowded_constructor_is_caught() -> None:
+def test_crowded_constructor_is_caught() -> None:
     parameters = ", ".join(f"p{number}" for number in range(CONSTRUCTOR_PARAMETERS_MAX + 1))
     text = f"class Component:\n    def __init__(self, {parameters}):\n        pass"
     assert findings(crowded, [Source("src/magnetar/broker/x.py", text)])

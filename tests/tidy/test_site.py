@@ -129,7 +129,7 @@ def test_fault_of_style_is_found(tmp_path: Path, rule: str) -> None:
     assert len(list(faults(tmp_path))) == 1
 
 
-def test_site_without_pages_is_a_fault(tmp_path: Path) -> None:
+def test_site_without_pages_is_fault(tmp_path: Path) -> None:
     assert len(list(faults(tmp_path))) == 1
 
 

@@ -95,7 +95,7 @@ RULES: list[Rule] = [no_mirror, no_such_suite, sleeps, patches, switched_off]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_tests_keep(rule: Rule) -> None:
+def test_tests_keep(rule: Rule) -> None:
     assert findings(rule, sources()) == []
 
 
@@ -112,12 +112,12 @@ def test_the_tests_keep(rule: Rule) -> None:
         (switched_off, "tests/unit/base/test_x.py", "import pytest\n@pytest.mark.skip\ndef test_x():\n    pass"),
     ],
 )
-def test_a_breach_is_caught(rule: Rule, path: str, text: str) -> None:
+def test_breach_is_caught(rule: Rule, path: str, text: str) -> None:
     assert findings(rule, [Source(path, text)])
 
 
 @pytest.mark.parametrize(
     "path", ["tests/unit/base/test_errors.py", "tests/unit/base/test_errors_wire.py", "tests/fuzz/test_any.py"]
 )
-def test_a_mirror_is_let_through(path: str) -> None:
+def test_mirror_is_let_through(path: str) -> None:
     assert findings(no_mirror, [Source(path, "")]) == []

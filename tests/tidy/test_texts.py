@@ -73,7 +73,7 @@ RULES: list[Rule] = [idiom, long_sentence, log_event]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_texts_of_the_product_keep(rule: Rule) -> None:
+def test_texts_of_product_keep(rule: Rule) -> None:
     assert findings(rule, product()) == []
 
 

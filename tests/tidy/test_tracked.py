@@ -68,7 +68,7 @@ def test_no_tracked_file_is_too_big_to_review() -> None:
         "<<<<<<< HEAD\n",
     ],
 )
-def test_a_breach_is_caught(text: str) -> None:
+def test_breach_is_caught(text: str) -> None:
     assert list(unwelcome("x", text))
 
 

@@ -49,7 +49,7 @@ def two(kind: str, tmp_path: Path, settings: str = "") -> tuple[Path, Path]:
     return built(kind, one, TZ="UTC", PYTHONHASHSEED="1"), built(kind, other, TZ="Asia/Tokyo", PYTHONHASHSEED="2")
 
 
-def test_wheel_built_twice_has_the_same_bytes(tmp_path: Path) -> None:
+def test_wheel_built_twice_has_same_bytes(tmp_path: Path) -> None:
     one, other = two("wheel", tmp_path)
     assert one.name == other.name
     assert one.read_bytes() == other.read_bytes()
@@ -58,7 +58,7 @@ def test_wheel_built_twice_has_the_same_bytes(tmp_path: Path) -> None:
     assert {"sboms/broker.cdx.json", "licenses/LICENSE", "licenses/NOTICE", "magnetar/cli/main.py"} <= set(names)
 
 
-def test_source_archive_built_twice_has_the_same_bytes(tmp_path: Path) -> None:
+def test_source_archive_built_twice_has_same_bytes(tmp_path: Path) -> None:
     one, other = two("sdist", tmp_path)
     assert one.name == other.name
     assert one.read_bytes() == other.read_bytes()

@@ -23,7 +23,7 @@ def shaped(text: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_blocking_client_is_made_from_the_awaiting_one(name: str) -> None:
+def test_blocking_client_is_made_from_awaiting_one(name: str) -> None:
     assert (SYNC / name).read_text() == shaped(blocking((AIO / name).read_text()), name), "run make sync"
 
 
@@ -37,7 +37,7 @@ def test_nothing_of_it_waits() -> None:
         assert not {"async", "await", "asyncio"} & set(words), path.name
 
 
-def test_both_faces_have_the_same_methods_with_the_same_parameters() -> None:
+def test_both_faces_have_same_methods_with_same_parameters() -> None:
     for resource in ("brokers", "clusters", "tenants", "namespaces", "topics", "subscriptions", "messages", "schemas"):
         waits, blocks = getattr(AsyncAdmin(), resource), getattr(Admin(), resource)
         assert methods(waits) == methods(blocks)

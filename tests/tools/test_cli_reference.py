@@ -15,7 +15,7 @@ SENTENCE_WORDS_MAX = 25
 written = cache(page)  # it loads every command
 
 
-def test_the_page_is_fresh() -> None:
+def test_page_is_fresh() -> None:
     assert PAGE.read_text() == written(), "run make sync"
 
 

@@ -13,7 +13,7 @@ def test_choices_are_listed_and_internal_parameters_left_out() -> None:
     assert "`--unset` FILE" not in text
 
 
-def test_a_verb_that_writes_files_is_not_watched() -> None:
+def test_verb_that_writes_files_is_not_watched() -> None:
     app = build("spark")
     options = {name for one in app["spark"]["init"].assemble_argument_collection() for name in one.names}
     assert "--watch" not in options

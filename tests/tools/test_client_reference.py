@@ -15,7 +15,7 @@ def test_page_is_fresh() -> None:
     assert PAGE.read_text() == written(), "run make sync"
 
 
-def test_every_row_of_options_has_a_meaning() -> None:
+def test_every_row_of_options_has_meaning() -> None:
     rows = [line for line in written().splitlines() if line.startswith("| `") and line.count(" | ") == 3]
     assert len(rows) > 90
     assert all(row.split(" | ")[-1].strip(" |") for row in rows)

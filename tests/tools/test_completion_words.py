@@ -15,7 +15,7 @@ from tools.completion_words import TABLE, table
 written = cache(table)  # it loads every command
 
 
-def test_the_table_is_fresh() -> None:
+def test_table_is_fresh() -> None:
     assert TABLE.read_text(encoding="utf-8") == written(), "run make sync"
 
 
@@ -52,7 +52,7 @@ def test_which_kind_of_name_stands_where(words: list[str], kind: str) -> None:
     assert wanted(words, written()).kind == kind
 
 
-def test_nothing_heavy_is_loaded_to_complete_a_command() -> None:
+def test_nothing_heavy_is_loaded_to_complete_command() -> None:
     script = "import sys; from magnetar.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
     command = [sys.executable, "-c", script, "__complete", "zsh", "topic", "li"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)

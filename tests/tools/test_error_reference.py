@@ -14,7 +14,7 @@ def test_page_is_fresh() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run make sync"
 
 
-def test_page_has_one_row_with_a_meaning_for_each_class() -> None:
+def test_page_has_one_row_with_meaning_for_each_class() -> None:
     rows = [line.split(" | ") for line in page().splitlines() if line.startswith("| `")]
     kinds = {kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "http")}
     assert sorted(row[0].strip("| `") for row in rows) == sorted(kinds - {"MagnetarError"})

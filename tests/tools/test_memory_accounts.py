@@ -34,7 +34,7 @@ ELSEWHERE = {
 SECTIONS = ("# Frames and connections", "# Connections: what one peer can make the broker hold", "# REST")
 
 
-def test_document_states_the_computed_sum() -> None:
+def test_document_states_computed_sum() -> None:
     text = DOCUMENT.read_text()
     assert accounts.table() in text, "write tools.memory_accounts.table() to docs/OPERATING.md"
     assert accounts.sizes_table() in text, "write tools.memory_accounts.sizes_table() to docs/OPERATING.md"
@@ -55,7 +55,7 @@ def test_names_of_accounts_are_different() -> None:
     assert all(accounts.bound(name) > 0 for name in names)
 
 
-def test_every_limit_of_bytes_of_peers_has_an_account() -> None:
+def test_every_limit_of_bytes_of_peers_has_account() -> None:
     """A new limit in one of these sections belongs to an account, or to the list above with a reason."""
     text = Path(limits.__file__).read_text()
     used = Path(accounts.__file__).read_text()
@@ -69,22 +69,22 @@ def test_every_limit_of_bytes_of_peers_has_an_account() -> None:
 
 
 @pytest.mark.parametrize("gib", [12, 16, 24, 32, 64, 256])
-def test_everything_together_is_less_than_half_of_the_memory(gib: int) -> None:
+def test_everything_together_is_less_than_half_of_memory(gib: int) -> None:
     assert accounts.everything_on(gib * GIB) < gib * GIB / 2
 
 
 @pytest.mark.parametrize("gib", [4, 6, 8, 10])
-def test_everything_on_a_small_machine_leaves_a_quarter(gib: int) -> None:
+def test_everything_on_small_machine_leaves_quarter(gib: int) -> None:
     assert accounts.everything_on(gib * GIB) < gib * GIB * 3 / 4
 
 
-def test_sums_grow_with_the_memory() -> None:
+def test_sums_grow_with_memory() -> None:
     totals = [accounts.total_on(size * GIB) for size in range(1, 40)]
     assert totals == sorted(totals)
     assert totals[-1] == accounts.total(0)
 
 
-def test_broker_counts_connections_with_the_sums_of_the_accounts() -> None:
+def test_broker_counts_connections_with_sums_of_accounts() -> None:
     shared = [account for account in accounts.shared() if account.name != accounts.LOADED_TOPICS]
     scaled = sum(account.bytes_max for account in shared if account.name in accounts.SCALED)
     fixed = sum(account.bytes_max for account in shared if account.name not in accounts.SCALED)
@@ -95,7 +95,7 @@ def test_broker_counts_connections_with_the_sums_of_the_accounts() -> None:
     assert limits.CONNECTION_OWN_BYTES * 0.9 < each <= limits.CONNECTION_OWN_BYTES
 
 
-def test_accounts_that_shrink_are_those_that_the_node_shrinks() -> None:
+def test_accounts_that_shrink_are_those_that_node_shrinks() -> None:
     names = {account.name for account in accounts.shared()}
     assert set(accounts.SCALED) <= names
     text = (Path(limits.__file__).parents[1] / "broker" / "node.py").read_text()

@@ -10,11 +10,11 @@ from tools.metrics_reference import page
 PAGE = Path(__file__).parents[2] / "docs" / "METRICS.md"
 
 
-def test_the_page_of_metrics_is_fresh() -> None:
+def test_page_of_metrics_is_fresh() -> None:
     assert PAGE.read_text() == page(), "run make sync"
 
 
-def test_every_family_has_a_sentence_and_a_group() -> None:
+def test_every_family_has_sentence_and_group() -> None:
     for one in FAMILIES.values():
         assert one.help.endswith("."), one
         assert one.group, one

@@ -13,7 +13,7 @@ def test_page_of_modules_is_fresh() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run make sync"
 
 
-def test_every_module_is_listed_with_a_sentence() -> None:
+def test_every_module_is_listed_with_sentence() -> None:
     folders = page().partition("\n## Folders\n")[2]
     rows = [line for line in folders.splitlines() if line.startswith("| [")]
     modules = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
@@ -21,7 +21,7 @@ def test_every_module_is_listed_with_a_sentence() -> None:
     assert [row for row in rows if len(row.split(" | ")[1].removesuffix(" |")) < 10] == []
 
 
-def test_every_walk_of_the_architecture_is_listed() -> None:
+def test_every_walk_of_architecture_is_listed() -> None:
     titles = [
         line.removeprefix("### ") for line in page().partition("\n## Folders\n")[0].splitlines() if "### " in line
     ]

@@ -26,7 +26,7 @@ def test_page_is_fresh() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run make sync"
 
 
-def test_page_has_exactly_the_described_routes() -> None:
+def test_page_has_exactly_described_routes() -> None:
     paths = document(table().routes)["paths"]
     assert rows(page()) == {(method.upper(), path) for path, methods in paths.items() for method in methods}
 

@@ -10,7 +10,7 @@ from tools.split_picture import page
 PICTURE = Path(__file__).parents[2] / "docs" / "split.svg"
 
 
-def test_picture_of_a_split_is_fresh() -> None:
+def test_picture_of_split_is_fresh() -> None:
     assert PICTURE.read_text(encoding="utf-8") == page(), "run make sync"
 
 

@@ -67,7 +67,7 @@ def sent(count: int, first: int = 0) -> list[str]:
     return sorted(f"k{number % 8}:{number // 8}" for number in range(first, count))
 
 
-def test_c01_c05_all_from_the_earliest_in_order_and_then_nothing(scalable, v5, name):
+def test_c01_c05_all_from_earliest_in_order_and_then_nothing(scalable, v5, name):
     create(scalable, name)
     client = v5()
     produce(client, name, 100)
@@ -87,7 +87,7 @@ def test_c02_latest_skips_what_was_there(scalable, v5, name):
     nothing(client, "c")
 
 
-def test_c03_c04_a_checkpoint_as_bytes_resumes_at_the_next_message(scalable, v5, name):
+def test_c03_c04_checkpoint_as_bytes_resumes_at_next_message(scalable, v5, name):
     create(scalable, name)
     client = v5()
     produce(client, name, 100)
@@ -100,7 +100,7 @@ def test_c03_c04_a_checkpoint_as_bytes_resumes_at_the_next_message(scalable, v5,
     nothing(client, "d")
 
 
-def test_c06_c12_the_asynchronous_face_and_batches(scalable, v5, name):
+def test_c06_c12_asynchronous_face_and_batches(scalable, v5, name):
     create(scalable, name)
     client = v5()
     produce(client, name, 60)
@@ -129,7 +129,7 @@ def test_c07_everything_of_sealed_and_active_segments_is_read(scalable, v5, name
     nothing(client, "c")
 
 
-def test_c08_members_of_a_group_share_the_segments(scalable, v5, name):
+def test_c08_members_of_group_share_segments(scalable, v5, name):
     create(scalable, name, 4)
     one, other = v5(), v5()
     one.ask("checkpoint", "a", full(name), "earliest", "g")
@@ -148,7 +148,7 @@ def test_c08_members_of_a_group_share_the_segments(scalable, v5, name):
     assert sorted({*first, *second}) == sent(200)
 
 
-def test_c09_a_second_member_takes_part_of_the_segments(scalable, v5, name):
+def test_c09_second_member_takes_part_of_segments(scalable, v5, name):
     create(scalable, name, 4)
     one, other = v5(), v5()
     one.ask("checkpoint", "a", full(name), "earliest", "g")
@@ -164,7 +164,7 @@ def test_c09_a_second_member_takes_part_of_the_segments(scalable, v5, name):
     assert got
 
 
-def test_c10_the_place_of_a_group_of_this_client_is_in_its_checkpoint_alone(scalable, v5, name):
+def test_c10_checkpoint_of_group_holds_its_own_positions_only(scalable, v5, name):
     create(scalable, name)
     client = v5()
     produce(client, name, 60)
@@ -195,7 +195,7 @@ def test_c11_nobody_is_listed_after_all_members_are_gone(scalable, v5, name):
 
 
 @pytest.mark.parametrize("merged", [False, True], ids=["split", "merge"])
-def test_c13_c14_a_checkpoint_resumes_across_a_reshape(scalable, v5, name, merged):
+def test_c13_c14_checkpoint_resumes_across_reshape(scalable, v5, name, merged):
     name = f"{name}-{merged}"
     create(scalable, name, 2 if merged else 1)
     client = v5()
@@ -211,7 +211,7 @@ def test_c13_c14_a_checkpoint_resumes_across_a_reshape(scalable, v5, name, merge
     nothing(client, "d")
 
 
-def test_c15_a_segment_whose_topic_is_gone_is_told_by_ours_and_passed_over_by_this_client(scalable, v5, name):
+def test_c15_segment_of_missing_topic_is_reported_by_our_client(scalable, v5, name):
     """Nobody can take it away (409), so it is taken from the store: of a segment that the record lists and that is not
     there this client says nothing, as its suite wants it, and ours does."""
     create(scalable, name)
@@ -257,7 +257,7 @@ async def forgotten(data: Path, path: str) -> None:
     runtime.close()
 
 
-def test_c16_consumers_without_a_group_each_see_all(scalable, v5, name):
+def test_c16_consumers_without_group_each_see_all(scalable, v5, name):
     create(scalable, name, 2)
     client = v5()
     produce(client, name, 40)
@@ -267,7 +267,7 @@ def test_c16_consumers_without_a_group_each_see_all(scalable, v5, name):
         assert everything(take(client, reader, 40)) == sent(40)
 
 
-def test_checkpoints_go_from_one_client_to_the_other(scalable, v5, name):
+def test_checkpoints_go_from_one_client_to_other(scalable, v5, name):
     """Ours says that a segment is done in words that the Java client understands, and what that one writes is read."""
     create(scalable, name)
     client = v5()

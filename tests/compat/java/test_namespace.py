@@ -58,7 +58,7 @@ class Space:
 
 
 @KINDS
-def test_q22_s23_every_topic_of_the_namespace_is_received(scalable: Standalone, v5: Connect, kind: str) -> None:
+def test_q22_s23_every_topic_of_namespace_is_received(scalable: Standalone, v5: Connect, kind: str) -> None:
     client = v5()
     space = Space(scalable, client)
     space.create("a", "b", "c")
@@ -80,7 +80,7 @@ def test_q23_s23_topic_that_comes_later_is_attached(scalable: Standalone, v5: Co
 
 
 @KINDS
-def test_q24_q25_s23_only_topics_with_the_property_are_attached(scalable: Standalone, v5: Connect, kind: str) -> None:
+def test_q24_q25_s23_only_topics_with_property_are_attached(scalable: Standalone, v5: Connect, kind: str) -> None:
     client = v5()
     space = Space(scalable, client)
     space.create("red", colour="red")

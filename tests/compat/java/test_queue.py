@@ -33,7 +33,7 @@ def produce(client: V5, topic: str, count: int, *, keys: int = 8, first: int = 0
     assert client.ask("wait", name) == str(count)
 
 
-def test_q01_what_is_acknowledged_comes_once_and_in_order_on_one_segment(
+def test_q01_acknowledged_messages_come_once_in_order_on_one_segment(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name)
@@ -60,7 +60,7 @@ def test_q02_what_is_refused_comes_again(scalable: Standalone, v5: Connect, name
     nothing(client, "q")
 
 
-def test_q03_a_timed_receive_without_messages_gives_nothing(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_q03_timed_receive_without_messages_gives_nothing(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     client.ask("queue", "q", full(name), "sub", "earliest")
@@ -78,7 +78,7 @@ def test_q04_q05_keys_properties_and_names_are_what_was_given(scalable: Standalo
     assert {"value=value", "key=key", "event=1234", "a=1", "b=2"} <= set(said)
 
 
-def test_q06_the_asynchronous_face_receives_and_acknowledges(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_q06_asynchronous_face_receives_and_acknowledges(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 2)
     client = v5()
     client.ask("queue", "q", full(name), "sub", "earliest")
@@ -117,9 +117,7 @@ def test_q08_exactly_what_was_not_acknowledged_comes_again(scalable: Standalone,
     nothing(client, "q")
 
 
-def test_q09_a_new_subscription_from_the_start_reads_the_sealed_parent(
-    scalable: Standalone, v5: Connect, name: str
-) -> None:
+def test_q09_new_subscription_from_start_reads_sealed_parent(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     produce(client, name, 80)
@@ -130,7 +128,7 @@ def test_q09_a_new_subscription_from_the_start_reads_the_sealed_parent(
     nothing(client, "q")
 
 
-def test_q10_several_generations_are_all_delivered_to_a_live_consumer(
+def test_q10_several_generations_are_all_delivered_to_live_consumer(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name)
@@ -147,7 +145,7 @@ def test_q10_several_generations_are_all_delivered_to_a_live_consumer(
     nothing(client, "q")
 
 
-def test_q11_three_consumers_share_the_load_each_message_to_one(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_q11_three_consumers_share_load_each_message_to_one(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 2)
     client = v5()
     for one in ("a", "b", "c"):
@@ -162,7 +160,7 @@ def test_q11_three_consumers_share_the_load_each_message_to_one(scalable: Standa
     check(sorted((value for part in parts for value in part), key=by_number), 30, 300)
 
 
-def test_q12_a_consumer_of_higher_priority_with_room_takes_all(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_q12_consumer_of_higher_priority_with_room_takes_all(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     client.ask("queue", "high", full(name), "sub", "earliest", "priority=0", "size=1000")
@@ -172,7 +170,7 @@ def test_q12_a_consumer_of_higher_priority_with_room_takes_all(scalable: Standal
     nothing(client, "low")
 
 
-def test_q15_properties_of_the_subscription_are_those_of_every_segment(
+def test_q15_properties_of_subscription_are_those_of_every_segment(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name, 2)
@@ -194,7 +192,7 @@ def test_q16_what_is_not_acknowledged_in_time_comes_again(scalable: Standalone, 
 
 
 @pytest.mark.parametrize(("segments", "given"), [(1, True), (1, False), (3, False)])
-def test_q17_to_q20_poison_goes_to_the_dead_letters_with_all_it_had(
+def test_q17_to_q20_poison_becomes_complete_dead_letter(
     scalable: Standalone, v5: Connect, name: str, segments: int, given: bool
 ) -> None:
     create(scalable, name, segments)
@@ -224,7 +222,7 @@ def test_q17_to_q20_poison_goes_to_the_dead_letters_with_all_it_had(
     nothing(client, "q")
 
 
-def test_q21_a_subscription_begins_at_the_start_or_at_the_end(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_q21_subscription_begins_at_start_or_at_end(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 2)
     client = v5()
     produce(client, name, 40)
@@ -236,7 +234,7 @@ def test_q21_a_subscription_begins_at_the_start_or_at_the_end(scalable: Standalo
     nothing(client, "last")
 
 
-def test_p09_a_delayed_message_of_a_sealed_segment_comes_when_it_is_due(
+def test_p09_delayed_message_of_sealed_segment_is_delivered_on_time(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name)
@@ -252,7 +250,7 @@ def test_p09_a_delayed_message_of_a_sealed_segment_comes_when_it_is_due(
     nothing(client, "q")
 
 
-def test_a_subscription_without_consumers_is_inherited_through_splits_and_merges(
+def test_subscription_without_consumers_is_inherited_through_splits_and_merges(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     """What the reference loses: all that was published to the children meanwhile."""
@@ -270,7 +268,7 @@ def test_a_subscription_without_consumers_is_inherited_through_splits_and_merges
     nothing(client, "q")
 
 
-def test_consumers_at_the_end_miss_nothing_of_splits_under_load(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_consumers_at_end_miss_nothing_of_splits_under_load(scalable: Standalone, v5: Connect, name: str) -> None:
     """What the reference loses now and then: what a child got before the consumer had attached to it."""
     create(scalable, name)
     client, other = v5(), v5()

@@ -50,9 +50,7 @@ def take(client: V5, name: str, count: int, idle_ms: int = LONG_MS) -> list[str]
     return client.ask("queue-read", name, count, idle_ms).split()
 
 
-def test_l14_keys_go_to_the_partitions_that_the_client_of_before_sends_them_to(
-    scalable: Standalone, v5: Connect, name: str
-) -> None:
+def test_l14_keys_follow_partition_routing_of_older_client(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 4)
     client = v5()
     client.ask("old-producer", "old", full(name))
@@ -83,7 +81,7 @@ def test_l15_producers_and_queue_consumers_use_plain_topics(
     )
 
 
-def test_l16_a_topic_that_is_not_kept_has_no_layout(v5: Connect, name: str) -> None:
+def test_l16_topic_that_is_not_kept_has_no_layout(v5: Connect, name: str) -> None:
     with pytest.raises(Refusal):
         v5().ask("producer", "p", f"non-persistent://public/default/{name}")
 
@@ -106,7 +104,7 @@ def test_stream_consumers_read_plain_topics_each_key_in_order(
 
 @pytest.mark.parametrize("partitions", [0, 3])
 @pytest.mark.parametrize("how", ["load", "pipeline"])
-def test_l17_l18_an_open_producer_goes_on_and_a_queue_consumer_gets_all_of_before_and_after(
+def test_l17_l18_open_producer_continues_and_queue_consumer_gets_everything(
     scalable: Standalone, v5: Connect, name: str, partitions: int, how: str
 ) -> None:
     create(scalable, name, partitions)
@@ -125,7 +123,7 @@ def test_l17_l18_an_open_producer_goes_on_and_a_queue_consumer_gets_all_of_befor
 
 
 @pytest.mark.parametrize("partitions", [0, 3])
-def test_a_stream_consumer_reads_on_through_a_migration_and_a_split_each_key_in_order(
+def test_stream_consumer_reads_through_migration_and_split_in_order(
     scalable: Standalone, v5: Connect, name: str, partitions: int
 ) -> None:
     """Of the reference it cannot subscribe to a migrated topic at all: TopicDoesNotExist for its first segment."""
@@ -142,7 +140,7 @@ def test_a_stream_consumer_reads_on_through_a_migration_and_a_split_each_key_in_
     check(values, 8, 600)
 
 
-def test_a_stream_consumer_that_comes_after_the_migration_gets_the_plain_topic_first(
+def test_stream_consumer_that_comes_after_migration_gets_plain_topic_first(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name, 2)
@@ -156,7 +154,7 @@ def test_a_stream_consumer_that_comes_after_the_migration_gets_the_plain_topic_f
     assert len(set(client.ask("mark-read", "m", 400, LONG_MS).split())) == 400
 
 
-def test_l19_the_client_of_before_cannot_write_after_a_migration_and_reads_what_was_left(
+def test_l19_older_client_reads_rest_but_cannot_write_after_migration(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name)
@@ -172,7 +170,7 @@ def test_l19_the_client_of_before_cannot_write_after_a_migration_and_reads_what_
     assert client.ask("old-read", full(name), "sub", 1, LONG_MS) == f"k@{name}"
 
 
-def test_l20_a_topic_is_migrated_once_and_only_if_it_is_there(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_l20_existing_topic_is_migrated_once(scalable: Standalone, v5: Connect, name: str) -> None:
     assert migrate(scalable, name) == 404
     create(scalable, name, 2)
     assert migrate(scalable, name) == 204
@@ -202,7 +200,7 @@ def test_reader_that_seeks_by_time_or_rolls_back_starts_there(scalable: Standalo
     assert client.ask("old-rollback", full(name), seconds, 10, SHORT_MS).split() == list("fghij")
 
 
-def test_non_durable_consumer_begins_at_the_earliest(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_non_durable_consumer_begins_at_earliest(scalable: Standalone, v5: Connect, name: str) -> None:
     client = v5()
     send(client, name, "a", "b")
     assert client.ask("old-nondurable", full(name), "-", 3, SHORT_MS).split() == ["a", "b"]

@@ -26,7 +26,7 @@ def client(scalable: Standalone, tmp_path_factory: pytest.TempPathFactory) -> It
         yield made
 
 
-def test_p02_p03_after_a_flush_every_send_is_done_and_has_an_id(scalable: Standalone, client: V5, name: str) -> None:
+def test_p02_p03_flush_completes_every_send_with_its_id(scalable: Standalone, client: V5, name: str) -> None:
     create(scalable, name, 4)
     client.ask("producer", "p", full(name))
     assert client.ask("flushed", "p", 200) == "200 200"
@@ -34,7 +34,7 @@ def test_p02_p03_after_a_flush_every_send_is_done_and_has_an_id(scalable: Standa
     check(read(client, "s", 200), 5, 200)
 
 
-def test_p07_p08_event_time_and_properties_arrive_as_they_were_set(client: V5, name: str) -> None:
+def test_p07_p08_event_time_and_properties_arrive_unchanged(client: V5, name: str) -> None:
     assert client.ask("annotated", full(name)) == "1234 {one=1, three=3, two=2} false 0"
 
 
@@ -77,7 +77,7 @@ def test_exclusive_producer_without_name_has_all_segments_and_their_children(
 
 
 @pytest.mark.parametrize(("delay_ms", "messages"), [(1, 1000), (50, 3), (1, 1)])
-def test_p14_p16_p17_whatever_the_batching_all_arrive_in_order(
+def test_p14_p16_p17_whatever_batching_all_arrive_in_order(
     scalable: Standalone, client: V5, name: str, delay_ms: int, messages: int
 ) -> None:
     create(scalable, name, 2)
@@ -112,7 +112,7 @@ def test_p21_p22_p23_sequence_ids_are_counted_shifted_and_kept(client: V5, name:
     ]
 
 
-def test_p35_every_schema_comes_through_and_p36_one_line_of_versions_serves_all_segments(
+def test_p35_p36_every_schema_works_with_one_history_for_all_segments(
     scalable: Standalone, client: V5, name: str
 ) -> None:
     for kind in TYPES:
@@ -129,9 +129,7 @@ def test_p35_every_schema_comes_through_and_p36_one_line_of_versions_serves_all_
     assert (schema["type"], schema["version"]) == ("STRING", 0)
 
 
-def test_s02_s03_a_batch_is_received_nothing_is_null_and_names_are_told(
-    scalable: Standalone, client: V5, name: str
-) -> None:
+def test_s02_s03_batch_has_no_null_and_carries_names(scalable: Standalone, client: V5, name: str) -> None:
     create(scalable, name)
     client.ask("stream", "s", full(name), "sub", "earliest")
     assert client.ask("about", "s") == f"{full(name)} sub s"
@@ -147,7 +145,7 @@ def test_s02_s03_a_batch_is_received_nothing_is_null_and_names_are_told(
     assert found == [str(number) for number in range(5)]
 
 
-def test_s01_s04_s05_what_is_acknowledged_over_all_segments_does_not_come_again(
+def test_s01_s04_s05_acknowledged_messages_of_segments_are_not_redelivered(
     scalable: Standalone, client: V5, name: str
 ) -> None:
     create(scalable, name, 4)
@@ -161,7 +159,7 @@ def test_s01_s04_s05_what_is_acknowledged_over_all_segments_does_not_come_again(
     assert client.ask("receive", "t", 1500) == ""
 
 
-def test_s06_only_what_follows_the_acknowledged_one_comes_again(scalable: Standalone, client: V5, name: str) -> None:
+def test_s06_only_what_follows_acknowledged_one_comes_again(scalable: Standalone, client: V5, name: str) -> None:
     create(scalable, name)
     client.ask("producer", "p", full(name), "unbatched")
     for number in range(10):
@@ -176,9 +174,7 @@ def test_s06_only_what_follows_the_acknowledged_one_comes_again(scalable: Standa
     assert read(client, "t", 6) == [str(number) for number in range(4, 10)]
 
 
-def test_s08_s09_s10_s26_generations_with_an_empty_one_are_read_once_and_in_order(
-    scalable: Standalone, client: V5, name: str
-) -> None:
+def test_s08_s09_s10_s26_generations_are_read_once_in_order(scalable: Standalone, client: V5, name: str) -> None:
     create(scalable, name)
     client.ask("producer", "p", full(name))
     client.ask("load", "p", 10, 100, 0)
@@ -195,7 +191,7 @@ def test_s08_s09_s10_s26_generations_with_an_empty_one_are_read_once_and_in_orde
     assert active(scalable, name) == [3]
 
 
-def test_l02_nothing_is_made_where_the_namespace_does_not_allow_it(scalable: Standalone, client: V5, name: str) -> None:
+def test_l02_nothing_is_made_where_namespace_does_not_allow_it(scalable: Standalone, client: V5, name: str) -> None:
     scalable.admin("PUT", f"namespaces/public/{name}")
     scalable.admin("POST", f"namespaces/public/{name}/autoTopicCreation", {"allowAutoTopicCreation": False})
     topic = f"topic://public/{name}/missing"
@@ -204,7 +200,7 @@ def test_l02_nothing_is_made_where_the_namespace_does_not_allow_it(scalable: Sta
     assert scalable.admin("GET", f"scalable/public/{name}") == []
 
 
-def test_l04_a_subscription_made_before_anything_was_produced_keeps_it_all(
+def test_l04_subscription_made_before_anything_was_produced_keeps_it_all(
     scalable: Standalone, client: V5, name: str
 ) -> None:
     create(scalable, name, 2)
@@ -216,12 +212,12 @@ def test_l04_a_subscription_made_before_anything_was_produced_keeps_it_all(
     check(read(client, "s", 50), 10, 50)
 
 
-def test_l16_a_topic_that_is_not_kept_is_refused(client: V5, name: str) -> None:
+def test_l16_topic_that_is_not_kept_is_refused(client: V5, name: str) -> None:
     with pytest.raises(Refusal):
         client.ask("producer", "p", f"non-persistent://public/default/{name}")
 
 
-def test_s14_s15_p28_p29_consumer_and_producer_outlive_their_broker_and_see_the_next_split(
+def test_s14_s15_p28_p29_clients_survive_broker_restart_and_see_next_split(
     tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     with Standalone(tmp_path_factory.mktemp("killed")) as broker:

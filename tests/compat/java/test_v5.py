@@ -80,7 +80,7 @@ def test_what_is_produced_is_streamed_in_order_by_key(scalable: Standalone, v5: 
     check(read(client, "s", 200), 10, 200)
 
 
-def test_a_topic_that_does_not_exist_is_made_by_the_client_that_uses_it(v5: Connect, name: str) -> None:
+def test_use_of_missing_topic_creates_it(v5: Connect, name: str) -> None:
     client = v5()
     client.ask("producer", "p", full(name))
     client.ask("send", "p", "k0", "k0:0")
@@ -88,7 +88,7 @@ def test_a_topic_that_does_not_exist_is_made_by_the_client_that_uses_it(v5: Conn
     assert read(client, "s", 1) == ["k0:0"]
 
 
-def test_a_split_under_a_waiting_producer_loses_repeats_and_reorders_nothing(
+def test_split_under_waiting_producer_loses_repeats_and_reorders_nothing(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     create(scalable, name)
@@ -123,7 +123,7 @@ def by_range(broker: Standalone, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("batching", ["unbatched", "batched"])
-def test_ten_reshapes_in_a_row_under_a_waiting_producer_lose_repeat_and_reorder_nothing(
+def test_ten_reshapes_under_waiting_producer_keep_messages_and_order(
     scalable: Standalone, v5: Connect, name: str, batching: str
 ) -> None:
     create(scalable, name)
@@ -160,7 +160,7 @@ def test_late_acknowledgements_get_past_ten_reshapes(
     assert read(again, "s2", 1, QUIET_MS) == []
 
 
-def test_unload_under_late_acknowledgements_keeps_the_order(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_unload_under_late_acknowledgements_keeps_order(scalable: Standalone, v5: Connect, name: str) -> None:
     """Every message comes, and no message of a key before all older ones came once (H-F20)."""
     create(scalable, name)
     client = v5()
@@ -184,7 +184,7 @@ def test_unload_under_late_acknowledgements_keeps_the_order(scalable: Standalone
         newest[key] = max(newest[key], int(number))
 
 
-def test_of_a_pipelining_producer_nothing_acknowledged_is_lost_or_comes_twice(
+def test_of_pipelining_producer_nothing_acknowledged_is_lost_or_comes_twice(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     """Its order is the client's own to keep: what a seal refused is sent again behind what was sent after it."""
@@ -202,9 +202,7 @@ def test_of_a_pipelining_producer_nothing_acknowledged_is_lost_or_comes_twice(
         assert len(values) == 8000
 
 
-def test_a_new_subscription_at_the_end_gets_what_comes_later_also_over_a_split(
-    scalable: Standalone, v5: Connect, name: str
-) -> None:
+def test_new_subscription_at_end_gets_later_messages_over_split(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     client.ask("producer", "p", full(name))
@@ -218,7 +216,7 @@ def test_a_new_subscription_at_the_end_gets_what_comes_later_also_over_a_split(
     check(read_all(client, "s", 160), 8, 160)
 
 
-def test_two_stream_consumers_of_one_client_share_the_segments(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_two_stream_consumers_of_one_client_share_segments(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 2)
     client = v5()
     client.ask("stream", "a", full(name), "sub", "earliest")
@@ -232,7 +230,7 @@ def test_two_stream_consumers_of_one_client_share_the_segments(scalable: Standal
     check(first + second, 8, 80)
 
 
-def test_a_late_stream_reads_three_generations_in_order(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_late_stream_reads_three_generations_in_order(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     client.ask("producer", "p", full(name))
@@ -245,9 +243,7 @@ def test_a_late_stream_reads_three_generations_in_order(scalable: Standalone, v5
     check(read(client, "s", 960), 16, 960)
 
 
-def test_a_subscription_without_consumers_is_inherited_by_the_children(
-    scalable: Standalone, v5: Connect, name: str
-) -> None:
+def test_subscription_without_consumers_is_inherited_by_children(scalable: Standalone, v5: Connect, name: str) -> None:
     """What the reference loses: pulsar's stream subscriptions are forgotten with their last session."""
     create(scalable, name)
     client = v5()
@@ -264,7 +260,7 @@ def test_a_subscription_without_consumers_is_inherited_by_the_children(
     check(read(again, "s2", 160), 8, 160)
 
 
-def test_a_second_stream_consumer_gets_its_part_and_the_first_gets_it_back_when_the_second_closes(
+def test_second_stream_consumer_shares_and_returns_segments_when_closed(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:
     """What the reference keeps for ever: segments of a consumer that closed while its client lives."""
@@ -286,9 +282,7 @@ def test_a_second_stream_consumer_gets_its_part_and_the_first_gets_it_back_when_
     assert len(both) == 80
 
 
-def test_the_segments_of_a_killed_client_go_to_the_others_after_the_grace(
-    scalable: Standalone, v5: Connect, name: str
-) -> None:
+def test_segments_of_killed_client_go_to_others_after_grace(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name, 2)
     one, other = v5(), v5()
     one.ask("stream", "a", full(name), "sub", "earliest")
@@ -300,7 +294,7 @@ def test_the_segments_of_a_killed_client_go_to_the_others_after_the_grace(
     check(read(one, "a", 80), 8, 80)
 
 
-def test_deduplication_crosses_a_split(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_deduplication_crosses_split(scalable: Standalone, v5: Connect, name: str) -> None:
     """What the reference stores again: sequence ids that a parent knows, sent to its children."""
     create(scalable, name)
     client = v5()
@@ -320,7 +314,7 @@ def test_deduplication_crosses_a_split(scalable: Standalone, v5: Connect, name: 
     check(read_all(client, "s", 160), 8, 160)
 
 
-def test_a_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, v5: Connect, name: str) -> None:
+def test_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()
     client.ask("producer", "p", full(name))
@@ -337,9 +331,7 @@ def test_a_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, 
     assert read_all(again, "s", 1) == ["k1:0"]
 
 
-def test_a_watch_of_a_broker_that_is_killed_and_comes_back_goes_on(
-    tmp_path_factory: pytest.TempPathFactory, name: str
-) -> None:
+def test_watch_continues_after_broker_restart(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     with Standalone(tmp_path_factory.mktemp("killed")) as broker:
         create(broker, name)
         folder = tmp_path_factory.mktemp("client")

@@ -44,7 +44,7 @@ async def test_large_answers_are_counted_until_they_are_sent() -> None:
     assert account.others.bytes == 0
 
 
-def test_answer_beyond_the_sum_is_refused_and_fits_later() -> None:
+def test_answer_beyond_sum_is_refused_and_fits_later() -> None:
     account = Answers()
     third = bytes(HTTP_ANSWERS_BYTES_MAX // 3)
     held = [account.charge(third) for _ in range(3)]
@@ -62,7 +62,7 @@ def test_one_answer_beyond_its_bound_is_refused_at_once() -> None:
     assert account.others.bytes == 0
 
 
-def test_headers_count_with_the_answer_that_they_precede() -> None:
+def test_headers_count_with_answer_that_they_precede() -> None:
     account = Answers()
     small = b"x" * (HTTP_ANSWER_COUNTED_BYTES_MIN - 1)
     held = account.charge(small, 1)
@@ -92,7 +92,7 @@ def test_message_that_is_charged_already_is_not_charged_again() -> None:
     assert account.others.bytes == 0
 
 
-async def test_full_account_answers_503_and_the_rest_is_served() -> None:
+async def test_full_account_answers_503_and_rest_is_served() -> None:
     async with a_world() as world:
         server = WebServer(world.node)
         port = await server.start("127.0.0.1", 0)
@@ -121,7 +121,7 @@ async def test_full_account_answers_503_and_the_rest_is_served() -> None:
         await server.stop()
 
 
-def test_response_without_a_body_is_not_counted() -> None:
+def test_response_without_body_is_not_counted() -> None:
     account = Answers()
     assert account.charge(Response().body) == b""
 

@@ -157,7 +157,7 @@ async def _no_bundles(parts: Parts, document: Any) -> None:
     ],
     ids=lambda each: each.rpartition("default")[2] if isinstance(each, str) and each.startswith("/") else "",
 )
-async def test_each_broker_does_the_whole_request(
+async def test_each_broker_does_whole_request(
     cluster: Cluster, asked: int, method: str, path: str, body: Any, status: int, check: Check
 ) -> None:
     parts = await partitioned(cluster)
@@ -177,7 +177,7 @@ async def test_each_broker_does_the_whole_request(
         ("GET", f"{PATH_OF}/none/partitioned-stats", None, 404),
     ],
 )
-async def test_each_broker_refuses_with_the_same_words(
+async def test_each_broker_refuses_with_same_words(
     cluster: Cluster, method: str, path: str, body: Any, status: int
 ) -> None:
     await partitioned(cluster)
@@ -206,7 +206,7 @@ async def test_subscription_missing_on_one_partition_moves_none(cluster: Cluster
         (httpx2.ReadTimeout("slow"), 504, b"the operation may have happened there"),
     ],
 )
-async def test_error_names_the_broker_that_did_not_answer(
+async def test_error_names_broker_that_did_not_answer(
     cluster: Cluster, fault: Exception, status: int, outcome: bytes
 ) -> None:
     parts = await partitioned(cluster)
@@ -299,17 +299,17 @@ async def test_forwarded_request_is_answered_alone(cluster: Cluster) -> None:
     assert network.calls == calls
 
 
-async def test_forwarded_request_for_the_peers_route_is_not_found(cluster: Cluster) -> None:
+async def test_forwarded_request_for_peers_route_is_not_found(cluster: Cluster) -> None:
     for path in (PATH, "/admin/v2/none", "/admin/v2/brokers/%zz/x"):
         assert (await reply(cluster.members[0], AdminCall(method="POST", path=path)))["error"] == "NotFound"
 
 
-async def test_call_without_the_secret_is_refused(cluster: Cluster) -> None:
+async def test_call_without_secret_is_refused(cluster: Cluster) -> None:
     call = forwarded(AdminCall(method="PUT", path=f"{NAMESPACE}/unload"))
     assert (await handle(cluster.members[0].node, call)).status == 401
 
 
-async def test_body_over_the_limit_is_refused(cluster: Cluster) -> None:
+async def test_body_over_limit_is_refused(cluster: Cluster) -> None:
     call = AdminCall(method="PUT", path=f"{ONE}/subscription/s", body=b" " * (1024 * 1024 + 1))
     assert (await reply(cluster.members[0], call))["http"] == 413
 
@@ -324,7 +324,7 @@ class NotThem:
         return principal == "admin" or (principal == "reader" and action == "read")
 
 
-async def test_owner_checks_the_permission_of_the_first_caller(cluster: Cluster) -> None:
+async def test_owner_checks_permission_of_first_caller(cluster: Cluster) -> None:
     asked = cluster.members[0]
     for member in cluster.members:
         member.node.access = NotThem()  # type: ignore[assignment]
@@ -348,7 +348,7 @@ async def loose_topics(cluster: Cluster) -> list[str]:
     return names
 
 
-async def test_each_broker_lists_the_non_persistent_topics_of_all(cluster: Cluster) -> None:
+async def test_each_broker_lists_non_persistent_topics_of_all(cluster: Cluster) -> None:
     names = await loose_topics(cluster)
     for member in cluster.members:
         assert await said(member, "GET", LOOSE) == (200, names)
@@ -362,7 +362,7 @@ async def test_each_broker_lists_the_non_persistent_topics_of_all(cluster: Clust
         assert list(told.getTopicsOfNamespaceResponse.topics) == names
 
 
-async def test_list_names_the_broker_that_did_not_answer(cluster: Cluster) -> None:
+async def test_list_names_broker_that_did_not_answer(cluster: Cluster) -> None:
     await loose_topics(cluster)
     network: Any = cluster.network
     network.fails = httpx2.ConnectError("refused")
@@ -372,14 +372,14 @@ async def test_list_names_the_broker_that_did_not_answer(cluster: Cluster) -> No
 
 
 @pytest.mark.setup(3, network=Network, forceDeleteNamespaceAllowed="true")
-async def test_forced_deletion_removes_the_non_persistent_topics_of_all(cluster: Cluster) -> None:
+async def test_forced_deletion_removes_non_persistent_topics_of_all(cluster: Cluster) -> None:
     await loose_topics(cluster)
     assert (await ask(cluster.members[1], "DELETE", f"{NAMESPACE}?force=true")).status == 204
     await settle()
     assert [len(member.node.topics.loaded) for member in cluster.members] == [0, 0, 0]
 
 
-async def test_each_broker_shows_the_bundles_and_health_of_each_other(cluster: Cluster) -> None:
+async def test_each_broker_shows_bundles_and_health_of_each_other(cluster: Cluster) -> None:
     await partitioned(cluster)
     for shown in cluster.members:
         path = f"/admin/v2/brokers/standalone/{shown.id}/ownedNamespaces"
@@ -395,7 +395,7 @@ async def test_each_broker_shows_the_bundles_and_health_of_each_other(cluster: C
         assert (await said(member, "GET", "/admin/v2/brokers/standalone/none:1/ownedNamespaces"))[0] == 404
 
 
-async def test_each_broker_has_the_statistics_of_its_own_topics(cluster: Cluster) -> None:
+async def test_each_broker_has_statistics_of_its_own_topics(cluster: Cluster) -> None:
     parts = await partitioned(cluster)
     for member in cluster.members:
         mine = sorted(str(part) for part, owner in parts.owners.items() if owner is member)
@@ -412,7 +412,7 @@ async def leaders(members: list[Member]) -> set[str]:
     return {document["brokerId"] for _, document in found}
 
 
-async def test_each_broker_names_one_leader_over_an_expired_session(cluster: Cluster) -> None:
+async def test_each_broker_names_one_leader_over_expired_session(cluster: Cluster) -> None:
     first, *others = cluster.members
     assert await leaders(cluster.members) == {first.id}
     first.metadata.lose_session(server_side=True)

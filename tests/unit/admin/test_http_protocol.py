@@ -41,7 +41,7 @@ async def answered(port: int, sent: bytes) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("sent", [b"G", b"GET /livez HTTP/1.1\r\n", b"GET /livez HTTP/1.1\r\nHost: x\r\nA: "])
-async def test_a_head_that_never_ends_is_answered_408_and_hung_up_on(sent: bytes) -> None:
+async def test_endless_head_is_answered_408_and_disconnected(sent: bytes) -> None:
     async with a_world() as world:
         server, port = await started(world, head_s=SOON)
         status, words = await answered(port, sent)
@@ -50,7 +50,7 @@ async def test_a_head_that_never_ends_is_answered_408_and_hung_up_on(sent: bytes
         await server.stop()
 
 
-async def test_a_head_that_trickles_in_gets_no_new_time_with_every_byte() -> None:
+async def test_slow_head_gets_no_extra_time_for_each_byte() -> None:
     async with a_world() as world:
         server, port = await started(world, head_s=SOON)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -64,7 +64,7 @@ async def test_a_head_that_trickles_in_gets_no_new_time_with_every_byte() -> Non
         await server.stop()
 
 
-async def test_a_connection_that_says_nothing_at_all_is_closed() -> None:
+async def test_connection_that_says_nothing_at_all_is_closed() -> None:
     async with a_world() as world:
         server, port = await started(world, head_s=SOON)
         assert await answered(port, b"") == (b"", b"")
@@ -77,7 +77,7 @@ async def asked(port: int, path: str) -> bytes:
     return (await asyncio.wait_for(answered(port, head.encode()), 20))[0]
 
 
-async def test_idle_connections_beyond_the_limit_make_room_for_new_ones() -> None:
+async def test_idle_connections_beyond_limit_make_room_for_new_ones() -> None:
     """D12: idle ones kept everybody out, probes too."""
 
     async with a_world() as world:
@@ -141,14 +141,14 @@ class Waiting:
     idle_since: float
 
 
-def test_longest_idle_of_the_address_with_the_most_goes() -> None:
+def test_longest_idle_of_address_with_most_goes() -> None:
     several = [Waiting("a", False, 0), Waiting("b", True, 1), Waiting("c", True, 5), Waiting("c", True, 4)]
     assert longest_idle(several) is several[3]
     assert longest_idle(several[:2]) is several[1]
     assert longest_idle(several[:1]) is None
 
 
-async def test_half_a_second_request_is_answered_408_after_the_first_was_served() -> None:
+async def test_half_second_request_is_answered_408_after_first_was_served() -> None:
     async with a_world() as world:
         server, port = await started(world, head_s=SOON)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -161,7 +161,7 @@ async def test_half_a_second_request_is_answered_408_after_the_first_was_served(
         await server.stop()
 
 
-async def test_the_time_for_a_head_is_not_the_time_for_the_answer_or_for_the_body() -> None:
+async def test_time_limit_of_head_excludes_answer_and_body() -> None:
     async with a_world() as world:
         server, port = await started(world, head_s=SOON)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -176,7 +176,7 @@ async def test_the_time_for_a_head_is_not_the_time_for_the_answer_or_for_the_bod
         await server.stop()
 
 
-async def test_a_head_that_is_too_large_is_431_and_says_the_bound() -> None:
+async def test_head_that_is_too_large_is_431_and_says_bound() -> None:
     async with a_world() as world:
         server, port = await started(world)
         head = b"GET /livez HTTP/1.1\r\nHost: x\r\nX: "
@@ -194,7 +194,7 @@ async def test_what_is_no_http_is_400_in_json() -> None:
         await server.stop()
 
 
-async def test_the_sender_of_a_body_much_too_large_hears_413_and_not_a_broken_connection() -> None:
+async def test_sender_of_oversized_body_receives_413() -> None:
     async with a_world() as world:
         server, port = await started(world)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
@@ -204,7 +204,7 @@ async def test_the_sender_of_a_body_much_too_large_hears_413_and_not_a_broken_co
         await server.stop()
 
 
-async def test_a_broker_may_send_more_than_anybody_else_and_only_to_brokers() -> None:
+async def test_only_brokers_may_send_larger_bodies_to_brokers() -> None:
     """A seal's knowledge of producers does not fit into what policies and schemas need."""
 
     async with a_world() as world:
@@ -229,7 +229,7 @@ async def test_a_broker_may_send_more_than_anybody_else_and_only_to_brokers() ->
         await server.stop()
 
 
-async def test_who_asks_before_sending_too_large_a_body_is_refused_at_once() -> None:
+async def test_expect_header_with_oversized_body_is_refused_immediately() -> None:
     async with a_world() as world:
         server, port = await started(world)
         ask = b"PUT /admin/v2/tenants/a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
@@ -238,7 +238,7 @@ async def test_who_asks_before_sending_too_large_a_body_is_refused_at_once() -> 
         await server.stop()
 
 
-async def test_a_peer_that_reads_nothing_of_its_answers_is_cut_off() -> None:
+async def test_peer_that_reads_nothing_of_its_answers_is_cut_off() -> None:
     async with a_world() as world:
         server, port = await started(world, unread_s=SOON)
         plain = socket.create_connection(("127.0.0.1", port))

@@ -24,18 +24,18 @@ async def nothing(node: Node, request: Request) -> Response:
     return Response()
 
 
-def test_a_literal_part_wins_over_a_parameter_and_both_are_offered() -> None:
+def test_literal_part_wins_over_parameter_and_both_are_offered() -> None:
     routes = Router([get("/a/{x}", nothing, "one"), get("/a/b", nothing, "two")])
     assert [by_method["GET"].summary for by_method, _ in routes.match("/a/b")] == ["two", "one"]
     assert [parts for _, parts in routes.match("/a/c")] == [{"x": "c"}]
 
 
 @pytest.mark.parametrize("path", ["/a", "/a/b/c", "/a//", "//b", "/b"])
-def test_a_parameter_is_exactly_one_part(path: str) -> None:
+def test_parameter_is_exactly_one_part(path: str) -> None:
     assert Router([get("/a/{x}", nothing, "one")]).match(path) == []
 
 
-def test_an_encoded_slash_stays_inside_its_part() -> None:
+def test_encoded_slash_stays_inside_its_part() -> None:
     assert Router([get("/a/{x}", nothing, "one")]).match("/a/b%2Fc")[0][1] == {"x": "b/c"}
 
 
@@ -75,7 +75,7 @@ def test_no_two_routes_claim_one_call() -> None:
         ("BREW", "/admin/v2/tenants", 405),
     ],
 )
-async def test_a_strange_path_gets_its_status_and_a_reason(method: str, path: str, status: int) -> None:
+async def test_strange_path_gets_its_status_and_reason(method: str, path: str, status: int) -> None:
     async with a_world() as world:
         answer = await world.ask(method, path)
         assert answer.status == status, answer
@@ -83,14 +83,14 @@ async def test_a_strange_path_gets_its_status_and_a_reason(method: str, path: st
             assert answer.reason
 
 
-async def test_a_wrong_method_is_told_the_right_ones() -> None:
+async def test_wrong_method_is_told_right_ones() -> None:
     async with a_world() as world:
         answer = await world.ask("PATCH", "/admin/v2/tenants/public")
         assert (answer.status, answer.headers["allow"]) == (405, "DELETE,GET,OPTIONS,POST,PUT")
         assert (await world.ask("OPTIONS", "/admin/v2/tenants")).headers["allow"] == "GET,OPTIONS"
 
 
-async def test_a_head_has_the_headers_of_its_get_and_no_body() -> None:
+async def test_head_has_headers_of_its_get_and_no_body() -> None:
     async with a_world() as world:
         answer = await world.ask("HEAD", "/admin/v2/namespaces/public/default/topics")
         assert (answer.status, answer.body, answer.headers["content-length"]) == (200, b"", "2")
@@ -113,7 +113,7 @@ async def test_a_head_has_the_headers_of_its_get_and_no_body() -> None:
         (b" " * (HTTP_BODY_BYTES_MAX + 1), "application/json", 413),
     ],
 )
-async def test_a_bad_body_is_refused_and_nothing_is_made(raw: bytes, kind: str, status: int) -> None:
+async def test_bad_body_is_refused_and_nothing_is_made(raw: bytes, kind: str, status: int) -> None:
     async with a_world() as world:
         answer = await world.ask("PUT", "/admin/v2/tenants/acme", raw=raw, content_type=kind)
         assert answer.status == status, answer
@@ -121,7 +121,7 @@ async def test_a_bad_body_is_refused_and_nothing_is_made(raw: bytes, kind: str, 
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"allowedClusters": 7}', b"[]"])
-async def test_body_of_the_wrong_type_is_answered_with_a_reason(raw: bytes) -> None:
+async def test_body_of_wrong_type_is_answered_with_reason(raw: bytes) -> None:
     async with a_world() as world:
         answer = await world.ask("PUT", "/admin/v2/tenants/acme", raw=raw, content_type="application/json")
         assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
@@ -134,7 +134,7 @@ async def test_malformed_body_is_called_invalid_json() -> None:
         assert answer.reason.startswith("the body is not valid JSON: ")
 
 
-async def test_a_token_where_security_is_off_changes_nothing() -> None:
+async def test_token_where_security_is_off_changes_nothing() -> None:
     async with a_world() as world:
         assert (await world.ask("GET", "/admin/v2/tenants", authorization="Bearer nonsense")).status == 200
 
@@ -194,7 +194,7 @@ NASTY = [
 PARTS = {"tenant": "public", "namespace": "default", "topic": "t", "subscription": "s", "domain": "persistent"}
 
 
-async def test_no_body_on_any_route_is_an_error_inside() -> None:
+async def test_no_body_on_any_route_is_error_inside() -> None:
     routes = [route for route in table().routes if not route.summary.startswith("Not built")]
     async with a_world() as world:
         await world.publish("persistent://public/default/t", b"1", b"2")
@@ -211,7 +211,7 @@ async def test_no_body_on_any_route_is_an_error_inside() -> None:
 @pytest.mark.parametrize(
     "odd", ["%00", "%0A", "%F0%9F%98%80", "%ED%A0%80", "..", "%2e%2e", "$0", "a%2520b", "~", "'\"", "%"]
 )
-async def test_no_name_on_any_route_is_an_error_inside(odd: str) -> None:
+async def test_no_name_on_any_route_is_error_inside(odd: str) -> None:
     routes = [route for route in table().routes if not route.summary.startswith("Not built")]
     async with a_world() as world:
         for route in routes:
@@ -232,7 +232,7 @@ class Broken:
         return True
 
 
-async def test_an_error_inside_is_a_500_that_tells_nothing_else() -> None:
+async def test_error_inside_is_500_that_tells_nothing_else() -> None:
     async with a_world() as world:
         world.node.access = Broken()
         answer = await world.ask("GET", "/admin/v2/tenants")
@@ -241,7 +241,7 @@ async def test_an_error_inside_is_a_500_that_tells_nothing_else() -> None:
         assert world.node.metrics.request_failures.value == 1
 
 
-def test_crash_of_a_handler_shows_no_token(capsys: pytest.CaptureFixture[str]) -> None:
+def test_crash_of_handler_shows_no_token(capsys: pytest.CaptureFixture[str]) -> None:
     """D8: handlers, errors and the log get a request without its credentials."""
 
     async def body() -> None:

@@ -32,7 +32,7 @@ async def shown(member: Member, path: str) -> Any:
     return msgspec.json.decode(await whole(answer))
 
 
-async def test_a_lookup_names_the_owner_whoever_is_asked(cluster: Cluster) -> None:
+async def test_lookup_names_owner_whoever_is_asked(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     found = [await shown(member, LOOKUP) for member in (owner, other)]
     assert found[0] == found[1]
@@ -40,7 +40,7 @@ async def test_a_lookup_names_the_owner_whoever_is_asked(cluster: Cluster) -> No
     assert found[0]["httpUrl"] == owner.node.addresses.http_url
 
 
-async def test_a_lookup_of_what_nobody_has_is_sent_with_authority_to_who_should(cluster: Cluster) -> None:
+async def test_lookup_of_unowned_bundle_redirects_with_authority(cluster: Cluster) -> None:
     chosen = choose(await cluster.members[0].lock_path(), [member.id for member in cluster.members])
     other = next(member for member in cluster.members if member.id != chosen)
     answer = await ask(other, "GET", f"{LOOKUP}?listenerName=")
@@ -50,7 +50,7 @@ async def test_a_lookup_of_what_nobody_has_is_sent_with_authority_to_who_should(
     assert found["brokerId"] == other.id
 
 
-async def test_what_only_the_owner_can_do_is_asked_there(cluster: Cluster) -> None:
+async def test_what_only_owner_can_do_is_asked_there(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     assert (await ask(owner, "PUT", TOPIC)).status == 204
     web = owner.node.addresses.http_url
@@ -64,7 +64,7 @@ async def test_what_only_the_owner_can_do_is_asked_there(cluster: Cluster) -> No
 
 
 @pytest.mark.setup(network=Network)
-async def test_what_changes_a_scalable_topic_is_sent_to_the_broker_that_leads_it(cluster: Cluster) -> None:
+async def test_change_of_scalable_topic_is_redirected_to_leader(cluster: Cluster) -> None:
     one, other = cluster.members
     path = "/admin/v2/scalable/public/default/x"
     assert (await ask(one, "PUT", path)).status == 204
@@ -77,7 +77,7 @@ async def test_what_changes_a_scalable_topic_is_sent_to_the_broker_that_leads_it
     assert (await ask(other, "PUT", f"{path}/subscriptions/s")).status == 204
 
 
-async def test_a_bundle_is_unloaded_by_its_owner_and_its_lock_is_free(cluster: Cluster) -> None:
+async def test_bundle_is_unloaded_by_owner_and_lock_released(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = owner.client()
     await client.produce()

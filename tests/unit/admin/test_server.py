@@ -23,7 +23,7 @@ async def started(world: World) -> tuple[WebServer, str]:
     return server, f"http://127.0.0.1:{port}"
 
 
-async def test_a_call_goes_through_as_it_was_sent() -> None:
+async def test_call_goes_through_as_it_was_sent() -> None:
     async with a_world() as world:
         server, url = await started(world)
         async with httpx.AsyncClient(base_url=url) as client:
@@ -44,7 +44,7 @@ async def test_a_call_goes_through_as_it_was_sent() -> None:
         await server.stop()
 
 
-async def test_plus_in_a_path_is_a_space() -> None:
+async def test_plus_in_path_is_space() -> None:
     """Pulsar's Java admin client writes spaces so."""
 
     async with a_world() as world:
@@ -70,7 +70,7 @@ async def test_header_names_keep_their_case() -> None:
         await server.stop()
 
 
-async def test_headers_beyond_their_bound_become_a_refusal() -> None:
+async def test_headers_beyond_their_bound_become_refusal() -> None:
     """A property of control characters is six times as long in JSON."""
 
     async with a_world() as world:
@@ -93,7 +93,7 @@ async def test_headers_beyond_their_bound_become_a_refusal() -> None:
         ("application/json, text/html;q=0.5", "application/json"),
     ],
 )
-async def test_root_shows_a_start_page_with_links_that_work(accept: str, kind: str) -> None:
+async def test_root_shows_start_page_with_links_that_work(accept: str, kind: str) -> None:
     async with a_world() as world:
         server, url = await started(world)
         async with httpx.AsyncClient(base_url=url) as client:
@@ -105,7 +105,7 @@ async def test_root_shows_a_start_page_with_links_that_work(accept: str, kind: s
         await server.stop()
 
 
-async def test_a_large_answer_is_compressed_where_that_is_asked_for() -> None:
+async def test_large_answer_is_compressed_where_that_is_asked_for() -> None:
     async with a_world() as world:
         server, url = await started(world)
         async with httpx.AsyncClient(base_url=url) as client:
@@ -117,7 +117,7 @@ async def test_a_large_answer_is_compressed_where_that_is_asked_for() -> None:
         await server.stop()
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_held() -> None:
+async def test_oversized_body_is_refused_before_it_is_buffered() -> None:
     async with a_world() as world:
         server, url = await started(world)
 
@@ -141,7 +141,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_held() -> None:
         b"PUT /admin/v2/tenants/x HTTP/1.1\r\nHost: x\r\nContent-Length: nonsense\r\n\r\n",
     ],
 )
-async def test_bytes_that_are_no_http_end_in_a_closed_connection_and_nothing_else(raw: bytes) -> None:
+async def test_invalid_http_closes_only_its_connection(raw: bytes) -> None:
     async with a_world() as world:
         server, url = await started(world)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]))
@@ -157,7 +157,7 @@ async def test_bytes_that_are_no_http_end_in_a_closed_connection_and_nothing_els
         await server.stop()
 
 
-async def test_stopping_closes_idle_connections_and_the_port_is_free_again() -> None:
+async def test_stopping_closes_idle_connections_and_port_is_free_again() -> None:
     async with a_world() as world:
         server, url = await started(world)
         port = int(url.rsplit(":", 1)[1])

@@ -38,7 +38,7 @@ PULSARS = [
         ),
     ],
 )
-async def test_a_misspelt_policy_of_a_new_namespace_is_400_and_makes_none(
+async def test_misspelt_policy_of_new_namespace_is_400_and_makes_none(
     body: dict[str, Any], wrong: str, right: str
 ) -> None:
     async with a_world() as world:
@@ -48,7 +48,7 @@ async def test_a_misspelt_policy_of_a_new_namespace_is_400_and_makes_none(
         assert "public/spelt" not in await world.get("/admin/v2/namespaces/public")
 
 
-async def test_the_refusal_lists_the_fields_there_are() -> None:
+async def test_refusal_lists_fields_there_are() -> None:
     async with a_world() as world:
         reason = (await world.ask("PUT", ONE, {"numberOfTopicBucket": 4})).document["reason"]
         for field in ("message_ttl_in_seconds", "deduplicationEnabled", "activeConsumerFailoverConsistentHashing"):
@@ -56,7 +56,7 @@ async def test_the_refusal_lists_the_fields_there_are() -> None:
         assert "kept" not in reason
 
 
-async def test_a_misspelt_field_of_one_policy_is_400_and_changes_nothing() -> None:
+async def test_misspelt_field_of_one_policy_is_400_and_changes_nothing() -> None:
     async with a_world() as world:
         await world.do("PUT", ONE)
         answer = await world.ask("POST", f"{ONE}/retention", {"retentionTimeInMinutes": 5, "retentionSizeInMb": 5})
@@ -65,7 +65,7 @@ async def test_a_misspelt_field_of_one_policy_is_400_and_changes_nothing() -> No
 
 
 @pytest.mark.parametrize("field", PULSARS)
-async def test_a_field_that_is_nobodys_slip_is_let_through(field: str) -> None:
+async def test_field_that_is_nobodys_slip_is_let_through(field: str) -> None:
     async with a_world() as world:
         answer = await world.ask("PUT", ONE, {field: 1, "deduplicationEnabled": True})
         assert answer.status in (204, 501), "taken, or refused as a policy that is not obeyed; never as a slip"

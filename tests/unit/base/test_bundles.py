@@ -22,7 +22,7 @@ def test_boundaries(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["topics"], ids=lambda case: ascii(case["topic"]))
-def test_bundle_of_a_topic(case):
+def test_bundle_of_topic(case):
     assert bundle_hash(case["topic"]) == case["crc32"] == int(case["crc32_hex"], 16)
     for count in (4, 16, 64):
         assert str(equal_bundles(count).find(case["topic"])) == case[f"bundle_of_{count}"]

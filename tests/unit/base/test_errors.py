@@ -13,7 +13,7 @@ GROUPS = (errors.Misuse, errors.Refused, errors.Unavailable, errors.Unknown, err
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_error_has_a_code_that_peers_know(kind):
+def test_every_error_has_code_that_peers_know(kind):
     assert kind.wire in pb.ServerError.values()
     assert 400 <= kind.http < 600 or kind is errors.Moved
     assert kind is MagnetarError or sum(issubclass(kind, group) for group in GROUPS) == 1
@@ -51,7 +51,7 @@ def test_only_unknown_outcomes_are_indefinite(kind):
         (errors.Corrupt, pb.PersistenceError, 500),
     ],
 )
-def test_codes_are_those_of_the_table(kind, wire, http):
+def test_codes_are_those_of_table(kind, wire, http):
     assert (kind.wire, kind.http) == (wire, http)
 
 

@@ -27,7 +27,7 @@ def test_keys(case):
     assert hashes.key_shared_slot_consistent(murmur) == case["key_shared_slot_consistent"]
 
 
-def test_partition_routers_stand_on_the_masked_hash():
+def test_partition_routers_stand_on_masked_hash():
     for case in load("partition-router.json")["cases"]:
         java = hashes.masked(hashes.java_string_hash(case["key"]))
         murmur = hashes.masked(hashes.murmur3(hashes.utf8(case["key"])))
@@ -47,7 +47,7 @@ def test_topic_list_hashes(case):
     assert hashes.topics_hash(case["topics"]) == case["hash"]
 
 
-def test_topic_list_hash_of_the_protocols_own_example():
+def test_topic_list_hash_of_protocols_own_example():
     names = [f"persistent://my-property/my-ns/pattern-topic-{index}" for index in (1, 2, 3)]
     assert hashes.topics_hash(reversed(names)) == "90d4a04a"
     assert hashes.topics_hash(names[:1]) == "0d0602ed"

@@ -17,7 +17,7 @@ def test_what_others_reach_is_no_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_an_address_is_told_from_a_name() -> None:
+def test_address_is_told_from_name() -> None:
     assert is_address("10.0.0.1")
     assert is_address("fd00::2")
     assert not is_address("10.0.0.1.example")

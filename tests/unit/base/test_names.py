@@ -77,7 +77,7 @@ def test_domain_with_one_slash_is_refused(text):
         topic_name(text)
 
 
-def test_name_with_a_colon_is_a_name():
+def test_name_with_colon_is_name():
     assert str(topic_name("persistent:x")) == "persistent://public/default/persistent:x"
     assert str(topic_name("a:/b/c")) == "persistent://a:/b/c"
 
@@ -105,7 +105,7 @@ def test_form_encoding(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["segment_from_parent"], ids=lambda case: str(case["segment_id"]))
-def test_segments_of_a_scalable_topic(case):
+def test_segments_of_scalable_topic(case):
     if "error" in case:
         with pytest.raises((InvalidName, InvalidRange)):
             segment_name(
@@ -145,7 +145,7 @@ def test_new_name_has_its_size_in_bytes(character):
         check_new_topic(topic_name(f"{prefix}{local}x"))
 
 
-def test_suffix_of_a_segment_does_not_count_in_names_of_clients():
+def test_suffix_of_segment_does_not_count_in_names_of_clients():
     assert check_given("n" * NAME_BYTES_MAX, "consumer")
     assert check_given("n" * NAME_BYTES_MAX + "-seg-17", "consumer")
     for name in ("n" * (NAME_BYTES_MAX + 1), "n" * (NAME_BYTES_MAX + 1) + "-seg-17", "n" * NAME_BYTES_MAX + "-seg-x"):
@@ -153,7 +153,7 @@ def test_suffix_of_a_segment_does_not_count_in_names_of_clients():
             check_given(name, "consumer")
 
 
-def test_name_of_an_earlier_version_is_still_parsed():
+def test_name_of_earlier_version_is_still_parsed():
     assert topic_name("persistent://public/default/" + "x" * (TOPIC_NAME_CHARS_MAX - 28))
 
 
@@ -163,7 +163,7 @@ def test_broken_escapes_are_refused(text):
         decode(text)
 
 
-def test_partition_of_a_partition_and_negative_partitions_are_refused():
+def test_partition_of_partition_and_negative_partitions_are_refused():
     name = topic_name("x-partition-1")
     assert (name.is_partition, str(name.partitioned)) == (True, "persistent://public/default/x")
     with pytest.raises(InvalidName):
@@ -175,7 +175,7 @@ def test_partition_of_a_partition_and_negative_partitions_are_refused():
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
-def test_names_of_any_length_keep_a_bounded_memory(character):
+def test_names_of_any_length_keep_bounded_memory(character):
     """D15: 10,000 long names took 388 MB."""
     forget_names()
     tracemalloc.start()

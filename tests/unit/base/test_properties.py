@@ -40,12 +40,12 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
         ("url=pulsar://host:6650", {"url": "pulsar://host:6650"}),
     ],
 )
-def test_a_file_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
+def test_file_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
     assert parse(text) == expected
 
 
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\u12g4", "\\uzzzz=1"])
-def test_a_broken_escape_is_refused_with_its_line(text: str) -> None:
+def test_broken_escape_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(Misuse, match="line=2"):
         parse("x=1\n" + text)
 

@@ -58,7 +58,7 @@ def test_what_is_no_range_is_refused(start, end):
         HashRange(start, end)
 
 
-def test_both_ends_belong_to_a_range():
+def test_both_ends_belong_to_range():
     lower, upper = FULL.split()
     assert 0 in lower
     assert 0x7FFF in lower

@@ -13,7 +13,7 @@ class Holder:
     token: Secret
 
 
-def test_no_way_of_printing_shows_the_text() -> None:
+def test_no_way_of_printing_shows_text() -> None:
     secret = Secret("eyJhbGci")
     shown = [
         repr(secret),
@@ -29,7 +29,7 @@ def test_no_way_of_printing_shows_the_text() -> None:
     assert pickle.loads(pickle.dumps(secret)).reveal() == "eyJhbGci"
 
 
-def test_only_the_same_text_matches() -> None:
+def test_only_same_text_matches() -> None:
     assert Secret("abc").matches("abc")
     for other in ("", "ab", "abcd", "\u00e9", "\ud800"):
         assert not Secret("abc").matches(other)

@@ -50,11 +50,11 @@ async def look() -> None:
     ("asked_mib", "capacity", "expected"),
     [(256, 100 * GIB, 256 * MIB), (256, GIB, GIB // 10), (0, 100 * GIB, 0)],
 )
-def test_floor_is_a_tenth_of_a_small_disk_at_most(asked_mib: int, capacity: int, expected: int) -> None:
+def test_floor_is_tenth_of_small_disk_at_most(asked_mib: int, capacity: int, expected: int) -> None:
     assert floor_bytes(asked_mib, capacity) == expected
 
 
-def test_low_space_ends_a_quarter_above_the_floor() -> None:
+def test_low_space_ends_quarter_above_floor() -> None:
     assert not is_low(False, 100, 100)
     assert is_low(False, 99, 100)
     assert is_low(True, 124, 100)
@@ -107,7 +107,7 @@ async def begin(client: Client, batch: int) -> pb.BaseCommand:
     return await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=batch)
 
 
-async def test_bytes_written_are_measured_before_the_timer(world: World) -> None:
+async def test_bytes_written_are_measured_before_timer(world: World) -> None:
     disk, space = await measured(world)
     disk.free_bytes = 255 * MIB
     space.journal_written(31 * MIB)
@@ -138,7 +138,7 @@ async def test_floor_of_zero_refuses_nothing_and_keeps_no_reserve(world: World) 
     assert not disk.exists(f"/data/{RESERVE}")
 
 
-async def test_reserve_is_kept_and_given_up_before_a_start_on_a_full_disk(world: World) -> None:
+async def test_reserve_file_is_released_for_start_on_full_disk(world: World) -> None:
     disk = await watched(world)
     assert not disk.exists(f"/data/{RESERVE}"), "there is room enough"
     disk.free_bytes = 3 * GIB

@@ -14,30 +14,30 @@ def asked(*left: int, loaded: int = 0) -> list[int]:
     return [number for number, count in enumerate(left) if departures.look(count, loaded)]
 
 
-def test_many_that_left_at_once_are_returned_when_no_more_leave() -> None:
+def test_memory_is_returned_once_when_no_more_topics_leave() -> None:
     assert asked(0, 10 * MANY, 10 * MANY, 10 * MANY) == [2]
 
 
-def test_topics_that_leave_in_small_steps_are_returned_once_with_the_last_of_them() -> None:
+def test_topics_leaving_in_small_steps_cause_one_return() -> None:
     steps = [number * MANY // 2 for number in range(7)]
     assert asked(*steps, steps[-1], steps[-1]) == [len(steps)]
 
 
-def test_a_leaving_that_does_not_end_is_not_waited_for_for_ever_and_its_end_is_returned_too() -> None:
+def test_endless_leaving_does_not_delay_return_without_bound() -> None:
     leaving = [MANY + number for number in range(DEPARTURE_LOOKS_MAX + 3)]
     assert asked(*leaving, leaving[-1], leaving[-1]) == [DEPARTURE_LOOKS_MAX, len(leaving)]
 
 
-def test_topics_that_always_come_and_go_one_by_one_do_not_stop_the_broker_every_minute() -> None:
+def test_steady_churn_of_topics_causes_no_return_every_minute() -> None:
     looks = 3 * MANY
     assert len(asked(*range(looks))) == 2
 
 
-def test_few_that_leave_are_nothing_to_return_nor_many_beside_very_many_that_stay() -> None:
+def test_few_leaving_topics_cause_no_return_of_memory() -> None:
     assert asked(MANY - 1, MANY - 1, MANY - 1) == []
     assert asked(2 * MANY, 2 * MANY, loaded=9 * MANY) == []
     assert asked(2 * MANY, 2 * MANY, loaded=8 * MANY) == [1]
 
 
-def test_what_leaves_after_a_return_counts_anew() -> None:
+def test_what_leaves_after_return_counts_anew() -> None:
     assert asked(MANY, MANY, MANY + 1, MANY + 1, 2 * MANY, 2 * MANY) == [1, 5]

@@ -35,20 +35,20 @@ GIB = 1024 * 1024 * 1024
 _T = pb.BaseCommand
 
 
-def test_share_is_in_proportion_and_never_less_than_an_eighth() -> None:
+def test_share_is_in_proportion_and_never_less_than_eighth() -> None:
     assert share_of(800, None) == share_of(800, MEMORY_FULL_BYTES) == share_of(800, 2 * MEMORY_FULL_BYTES) == 800
     assert share_of(800, MEMORY_FULL_BYTES // 2) == 400
     assert share_of(800, 1) == 100
 
 
-def test_connections_follow_from_half_of_the_memory() -> None:
+def test_connections_follow_from_half_of_memory() -> None:
     assert connections_max(None) == 0
     assert connections_max(GIB) == connections_max(4 * GIB) == CONNECTIONS_MIN
     assert CONNECTIONS_MIN < connections_max(12 * GIB) < connections_max(64 * GIB)
     assert connections_max(65 * GIB) - connections_max(64 * GIB) == pytest.approx(GIB / 2 / CONNECTION_OWN_BYTES, abs=1)
 
 
-def test_loaded_topics_take_an_eighth_of_the_memory() -> None:
+def test_loaded_topics_take_eighth_of_memory() -> None:
     assert loaded_topics_max(None) == loaded_topics_max(64 * GIB) == LOADED_TOPICS_MAX
     assert loaded_topics_max(4 * GIB) * LOADED_TOPIC_BYTES == GIB // 2
 
@@ -66,7 +66,7 @@ def node_of(machine_bytes: int, **given: str) -> Node:
     )
 
 
-async def test_node_on_a_small_machine_has_lower_sums() -> None:
+async def test_node_on_small_machine_has_lower_sums() -> None:
     small, large = node_of(3 * GIB), node_of(64 * GIB)
     assert large.pending_bytes_max == 4 * small.pending_bytes_max == 512 * 1024 * 1024
     assert large.kept.bytes_max == 4 * small.kept.bytes_max == KEPT_BYTES_MAX
@@ -75,12 +75,12 @@ async def test_node_on_a_small_machine_has_lower_sums() -> None:
     assert large.requests_max == 4 * small.requests_max == REQUESTS_MAX
 
 
-async def test_buffer_that_an_operator_has_set_is_as_set() -> None:
+async def test_buffer_that_operator_has_set_is_as_set() -> None:
     assert node_of(GIB, maxMessagePublishBufferSizeInMB="512").pending_bytes_max == 512 * 1024 * 1024
     assert node_of(GIB, maxMessagePublishBufferSizeInMB="-1").pending_bytes_max == 2**63
 
 
-async def test_buffer_set_while_the_broker_runs_holds(world: World) -> None:
+async def test_buffer_set_while_broker_runs_holds(world: World) -> None:
     await world.node.dynamic.set("maxMessagePublishBufferSizeInMB", "7")
     await settle()
     assert world.node.pending_bytes_max == 7 * 1024 * 1024
@@ -103,7 +103,7 @@ def test_objects_are_charged_while_they_are_there() -> None:
         Account(objects_bytes_max=10).check_objects(11)
 
 
-async def test_objects_of_all_connections_have_a_bound(world: World) -> None:
+async def test_objects_of_all_connections_have_bound(world: World) -> None:
     account = world.node.kept
     account.objects_bytes_max = 3 * CLIENT_OBJECT_BYTES + 2 * WATCH_OBJECT_BYTES
     one, two = world.client(), world.client()
@@ -139,7 +139,7 @@ def _command(kind: str, **fields: Any) -> pb.BaseCommand:
     return command(kind, **fields)
 
 
-async def test_requests_of_all_connections_have_a_bound_and_a_client_that_uses_few_goes_on(world: World) -> None:
+async def test_requests_of_all_connections_are_bounded_and_light_client_continues(world: World) -> None:
     node = world.node
     node.requests_max = 100
     greedy, modest = world.client(), world.client()
@@ -165,7 +165,7 @@ async def test_requests_of_all_connections_have_a_bound_and_a_client_that_uses_f
     assert len(greedy.heard.of(_T.GET_SCHEMA_RESPONSE)) == 200
 
 
-async def test_requests_of_a_lost_connection_count_no_more(world: World) -> None:
+async def test_requests_of_lost_connection_count_no_more(world: World) -> None:
     client = world.client()
     await world.topic()
     world.metadata.hold()

@@ -15,7 +15,7 @@ from tests.unit.broker.world import TOPIC, World, pass_s, settle
 _T = pb.BaseCommand
 
 
-async def test_stopping_with_requests_in_the_air_leaves_no_task_behind(world: World) -> None:
+async def test_stopping_with_requests_in_air_leaves_no_task_behind(world: World) -> None:
     client, waiter = world.client(), world.client()
     await client.produce(1, producer_name="x", producer_access_mode=pb.Exclusive)
     waiter.request("PRODUCER", topic=TOPIC, producer_id=1, producer_access_mode=pb.WaitForExclusive)
@@ -29,7 +29,7 @@ async def test_stopping_with_requests_in_the_air_leaves_no_task_behind(world: Wo
     assert waiter.connection.owner.closed
 
 
-async def test_a_disk_that_fails_stops_the_node_once(world: World) -> None:
+async def test_disk_that_fails_stops_node_once(world: World) -> None:
     assert world.node.ready
     world.node.fail(StorageFull("no space"))
     world.node.fail(StorageFailed("and more"))
@@ -38,7 +38,7 @@ async def test_a_disk_that_fails_stops_the_node_once(world: World) -> None:
     assert world.node.stopping.is_set()
 
 
-async def test_a_lost_connection_takes_its_producers_consumers_and_watches_with_it(world: World) -> None:
+async def test_lost_connection_takes_its_producers_consumers_and_watches_with_it(world: World) -> None:
     client = world.client()
     await client.produce()
     await client.subscribe()
@@ -52,7 +52,7 @@ async def test_a_lost_connection_takes_its_producers_consumers_and_watches_with_
 
 
 @pytest.mark.setup(maxMessagePublishBufferSizeInMB="1")
-async def test_a_paused_connection_is_resumed_when_the_others_have_let_go(world: World) -> None:
+async def test_paused_connection_is_resumed_when_others_have_let_go(world: World) -> None:
     first, second = world.client(), world.client()
     first.wire.polite = second.wire.polite = True
     await first.produce(1, topic="persistent://public/default/a")
@@ -69,7 +69,7 @@ async def test_a_paused_connection_is_resumed_when_the_others_have_let_go(world:
 
 
 @pytest.mark.setup(brokerMaxConnections="2")
-async def test_nobody_is_let_in_beyond_the_maximum_of_connections(world: World) -> None:
+async def test_nobody_is_let_in_beyond_maximum_of_connections(world: World) -> None:
     world.client(address="10.0.0.1")
     world.client(address="10.0.0.2")
     third = world.bare_client()
@@ -78,7 +78,7 @@ async def test_nobody_is_let_in_beyond_the_maximum_of_connections(world: World) 
     assert len(world.node.connections) == 2
 
 
-async def test_connections_beyond_what_open_files_allow_are_refused_and_the_others_stay(world: World) -> None:
+async def test_connections_above_descriptor_limit_are_refused_and_others_stay(world: World) -> None:
     world.node.sockets_max = ConnectionLimits(clients=2)
     first, second, third = (world.bare_client() for _ in range(3))
     assert [one.wire.aborted for one in (first, second, third)] == [False, False, True]
@@ -88,7 +88,7 @@ async def test_connections_beyond_what_open_files_allow_are_refused_and_the_othe
     assert not world.bare_client().wire.aborted
 
 
-async def test_a_ledger_store_that_is_away_keeps_nobody_from_stopping_and_the_session_ends(world: World) -> None:
+async def test_absent_ledger_store_does_not_block_stop_and_session_ends(world: World) -> None:
     client = world.client()
     await client.produce()
     client.send(0)
@@ -101,6 +101,6 @@ async def test_a_ledger_store_that_is_away_keeps_nobody_from_stopping_and_the_se
         await world.metadata.get("/a")
 
 
-def test_a_broker_that_publishes_no_stage_and_has_no_peer_starts_without_a_client_in_it():
+def test_broker_without_stages_and_peers_starts_without_client():
     asked = "import sys, magnetar.broker.standalone; print({'magnetar.client.client', 'httpx2'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True).stdout == b"set()\n"

@@ -24,11 +24,11 @@ from magnetar.cli.exit_codes import CODES, Exit, code_for, exit_for, folded, tel
         (errors.SessionLost("x"), 75),
     ],
 )
-def test_every_error_of_the_tree_has_its_exit_code(error: errors.MagnetarError, code: int) -> None:
+def test_every_error_of_tree_has_its_exit_code(error: errors.MagnetarError, code: int) -> None:
     assert exit_for(error) == code
 
 
-def test_every_error_has_a_code_that_belongs_to_its_exit_code() -> None:
+def test_every_error_has_code_that_belongs_to_its_exit_code() -> None:
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.MagnetarError)]
     for kind in kinds:
         error = kind("x")
@@ -36,7 +36,7 @@ def test_every_error_has_a_code_that_belongs_to_its_exit_code() -> None:
     assert len(set(CODES.values())) == len(CODES)
 
 
-def test_an_error_is_told_with_what_why_near_and_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_shows_what_why_near_and_next_command(capsys: pytest.CaptureFixture[str]) -> None:
     error = errors.TopicNotFound("no such topic", call="GET /x")
     assert tell_error(error, near=["orders"], run="magnetar topic list") == Exit.NOT_FOUND
     shown = capsys.readouterr()
@@ -57,7 +57,7 @@ def test_misuse_with_facts_has_no_general_reason(capsys: pytest.CaptureFixture[s
     assert [line.partition(":")[0].strip() for line in lines] == ["magnetar", "detail", "run", "code"]
 
 
-def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusal_whose_words_name_nothing_is_told_with_name(capsys: pytest.CaptureFixture[str]) -> None:
     tell_error(errors.NotFound("Tenant does not exist"), name="acme", run="magnetar tenant list")
     assert capsys.readouterr().err.splitlines() == [
         "magnetar: Tenant does not exist: acme",
@@ -67,7 +67,7 @@ def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest
     ]
 
 
-def test_every_error_is_told_in_four_parts_also_where_it_says_little(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_error_has_four_parts(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.MagnetarError):
             tell_error(kind("x"), command="magnetar topic list")
@@ -76,7 +76,7 @@ def test_every_error_is_told_in_four_parts_also_where_it_says_little(capsys: pyt
             assert all(part[2] for part in parts), kind
 
 
-def test_a_long_line_stands_under_its_beginning_in_a_window_and_is_whole_in_a_pipe() -> None:
+def test_long_line_is_wrapped_in_window_and_whole_in_pipe() -> None:
     long = "  why: there are " + ", ".join(f"command-{number}" for number in range(12))
     assert folded(long, 0) == folded(long, 200) == long
     lines = folded(long, 60).split("\n")

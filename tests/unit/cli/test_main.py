@@ -33,7 +33,7 @@ def test_version_is_told_without_loading_anything_heavy() -> None:
         (["standalone", "--data"], "--data"),
     ],
 )
-def test_a_usage_mistake_says_what_and_what_to_run(
+def test_usage_mistake_says_what_and_what_to_run(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == Exit.USAGE
@@ -62,16 +62,16 @@ def test_a_usage_mistake_says_what_and_what_to_run(
         ([], []),
     ],
 )
-def test_options_before_the_noun_and_words_left_out_find_their_place(given: list[str], ordered: list[str]) -> None:
+def test_options_before_noun_and_words_left_out_find_their_place(given: list[str], ordered: list[str]) -> None:
     assert in_order(given) == ordered
 
 
-def test_examples_are_the_lines_a_docstring_shows() -> None:
+def test_examples_are_lines_docstring_shows() -> None:
     assert examples("Text.\n\n    $ magnetar a b\n    $ other\n") == ["magnetar a b"]
 
 
 @pytest.mark.parametrize("command", SINGLE)
-def test_the_help_of_a_command_without_verbs_shows_each_example_once(
+def test_help_of_command_without_verbs_shows_each_example_once(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--help"]) == Exit.OK
@@ -80,7 +80,7 @@ def test_the_help_of_a_command_without_verbs_shows_each_example_once(
     assert f"$ magnetar {command}" not in shown
 
 
-def test_a_data_folder_that_is_a_file_is_refused_before_anything_starts(
+def test_data_folder_that_is_file_is_refused_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken = tmp_path / "file"
@@ -99,7 +99,7 @@ def test_help_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("library", ["cyclopts", "rich"])
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["topic", "list"]])
-def test_missing_library_is_told_with_the_extra(library: str, arguments: list[str]) -> None:
+def test_missing_library_is_told_with_extra(library: str, arguments: list[str]) -> None:
     """As after `pip install magnetar`, which brings the client alone."""
     script = f"import sys; sys.modules[{library!r}] = None; from magnetar.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", script, *arguments]
@@ -122,12 +122,12 @@ def test_root_help_lists_nouns_by_task_with_examples(
     assert places == sorted(places)
 
 
-def test_every_noun_and_command_has_a_task() -> None:
+def test_every_noun_and_command_has_task() -> None:
     names = [name for task in TASKS.values() for name in task]
     assert sorted(names) == sorted([*NOUNS, *SINGLE])
 
 
-def test_help_text_breaks_at_the_width_of_the_terminal_only(
+def test_help_text_breaks_at_width_of_terminal_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -31,7 +31,7 @@ NOW = 1_700_000_000_000
         ("1960-01-01T00:00:00Z", 0),
     ],
 )
-def test_a_place_is_read(text: str, found: Position) -> None:
+def test_place_is_read(text: str, found: Position) -> None:
     assert position(text, NOW) == found
 
 
@@ -41,11 +41,11 @@ def test_anything_else_is_told_what_would_be_right(text: str) -> None:
         position(text, NOW)
 
 
-def test_how_long_ago_needs_a_clock() -> None:
+def test_how_long_ago_needs_clock() -> None:
     with pytest.raises(Misuse, match="reports no time"):
         position("10m", None)
 
 
-def test_an_id_that_is_none_is_refused() -> None:
+def test_id_that_is_none_is_refused() -> None:
     with pytest.raises(Misuse):
         message_id("a:b")

@@ -19,7 +19,7 @@ with InterruptibleSleep() as pause:
 """
 
 
-def test_ctrl_c_ends_a_wait_and_nothing_is_said_of_it() -> None:
+def test_ctrl_c_ends_wait_and_nothing_is_said_of_it() -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", SCRIPT],
         stdout=subprocess.PIPE,

@@ -31,7 +31,7 @@ from magnetar.wire.proto import pb
 MESSAGE = Message(b"m", Delivery(pb.MessageMetadata(), "persistent://public/default/t", BYTES, ledger=1, entry=2))
 
 
-def test_a_message_and_an_id_are_told_from_each_other_and_from_all_else() -> None:
+def test_message_and_id_are_distinguished_from_other_values() -> None:
     check_message(MESSAGE)
     check_id(MessageId(1, 2))
     for given in (None, "x" * 200, b"\x08\x01", 7, MessageId(1, 2)):
@@ -57,14 +57,14 @@ SEGMENT = "segment://public/default/orders/0000-7fff-1"
         ("persistent://public/default/orders", ["topic://public/default/orders"]),
     ],
 )
-def test_an_id_is_of_a_topic_by_whatever_name_and_believed_where_it_says_none(said: str, topics: list[str]) -> None:
+def test_id_belongs_to_topic_under_any_name(said: str, topics: list[str]) -> None:
     check_of(MessageId(1, 2, topic=said), topics)
     if said:
         with pytest.raises(Misuse, match="a topic that this consumer does not read"):
             check_of(MessageId(1, 2, topic=said), ["topic://public/default/orders-2", "topic://public/other/orders"])
 
 
-def test_an_id_of_a_namespace_is_of_all_topics_that_it_covers() -> None:
+def test_id_of_namespace_is_of_all_topics_that_it_covers() -> None:
     kept = MessageId(1, 2, topic="topic://public/default/a", topics=(("topic://public/default/b", ()),))
     check_of(kept, ["topic://public/default/b"])
     check_of(kept, (), namespace="public/default")
@@ -72,7 +72,7 @@ def test_an_id_of_a_namespace_is_of_all_topics_that_it_covers() -> None:
         check_of(kept, (), namespace="public/other")
 
 
-def test_a_publish_time_is_a_date_or_milliseconds_since_1970() -> None:
+def test_publish_time_is_date_or_milliseconds_since_1970() -> None:
     assert publish_ms(datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)) == 1500
     assert [publish_ms(given) for given in (0, 5, PUBLISH_MS_MAX)] == [0, 5, PUBLISH_MS_MAX]
     for given in (None, "5", 5.0, True, -1, PUBLISH_MS_MAX + 1, datetime(1969, 1, 1, tzinfo=UTC)):
@@ -98,7 +98,7 @@ NO_PLACES = (
 
 
 @pytest.mark.parametrize("given", NO_PLACES)
-def test_a_place_is_an_entry_the_beginning_or_the_end_of_a_segment(given: object) -> None:
+def test_place_is_entry_beginning_or_end_of_segment(given: object) -> None:
     check_places(
         {
             SegmentId(0): START,
@@ -121,7 +121,7 @@ def test_places_are_by_segment(given: object) -> None:
         check_places(given, "t")
 
 
-def test_a_topic_is_text_and_where_several_may_be_a_list_of_it_or_a_pattern() -> None:
+def test_topic_must_be_text_and_several_list_or_pattern() -> None:
     check_topic("t")
     for fine in ("t", ["t", "u"], ("t",), re.compile("t.*")):
         check_topics(fine)
@@ -133,7 +133,7 @@ def test_a_topic_is_text_and_where_several_may_be_a_list_of_it_or_a_pattern() ->
         assert told.value.facts == {"given": repr(given)[:80]}
 
 
-def test_names_are_text_numbers_are_whole_and_calls_can_be_called() -> None:
+def test_option_types_are_checked_for_names_numbers_and_callables() -> None:
     check_text("s", "it")
     check_number(0, "it")
     check_call(None, "it")

@@ -26,7 +26,7 @@ async def test_producer_is_entered_without_await_and_closed_after() -> None:
         assert repr(producer) == "<magnetar.aio.Producer of persistent://public/default/t, closed>"
 
 
-async def test_producer_is_awaited_or_made_by_a_task() -> None:
+async def test_producer_is_awaited_or_made_by_task() -> None:
     async with a_broker() as broker, Client(broker.url) as client:
         awaited = await client.create_producer("t")
         tasked = await asyncio.create_task(client.create_producer("t"))
@@ -36,7 +36,7 @@ async def test_producer_is_awaited_or_made_by_a_task() -> None:
             assert entered.connected
 
 
-async def test_error_of_the_block_gives_pending_messages_up() -> None:
+async def test_error_of_block_gives_pending_messages_up() -> None:
     async with a_broker() as broker, Client(broker.url) as client:
         broker.receipts = False
         made: list[Producer[bytes]] = []
@@ -68,7 +68,7 @@ async def test_creation_that_is_not_awaited_is_warned_of() -> None:
         assert "create_producer' was never awaited" in str(caught[0].message)
 
 
-def test_client_used_in_a_second_loop_says_so():
+def test_client_used_in_second_loop_says_so():
     client = Client("pulsar://127.0.0.1:1", operation_timeout_s=0.01)
 
     async def use() -> None:

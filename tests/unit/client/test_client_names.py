@@ -16,18 +16,18 @@ from magnetar import aio, errors
 
 
 @pytest.mark.parametrize("module", ["magnetar", "magnetar.aio"])
-def test_importing_loads_none_of_the_rooms(module):
+def test_importing_loads_none_of_rooms(module):
     code = f"import sys, {module}; print([m for m in sys.modules if m.startswith('magnetar.') and m != 'magnetar.aio'])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", dir(magnetar))
-def test_every_name_of_the_package_is_there(name):
+def test_every_name_of_package_is_there(name):
     assert getattr(magnetar, name) is not None
 
 
-def test_no_name_of_the_package_is_hidden():
+def test_no_name_of_package_is_hidden():
     assert set(magnetar._HOMES) <= set(magnetar.__all__)
 
 
@@ -36,7 +36,7 @@ def test_every_name_of_aio_is_there(name):
     assert getattr(aio, name) is not None
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_name_that_is_not_there_is_attribute_error():
     with pytest.raises(AttributeError):
         magnetar.nothing  # noqa: B018
     with pytest.raises(AttributeError):
@@ -58,7 +58,7 @@ ATTRIBUTES = {"closed", "counters", "topic"}  # of asyncio objects, where no cla
 
 
 @pytest.mark.parametrize("name", sorted(ONLY_AIO))
-def test_neither_face_drifts_from_the_other(name):
+def test_neither_face_drifts_from_other(name):
     awaited = {found for found, _ in inspect.getmembers(getattr(aio, name)) if not found.startswith("_")}
     blocking = {found for found, _ in inspect.getmembers(getattr(magnetar, name)) if not found.startswith("_")}
     assert awaited - ONLY_AIO[name] - blocking == set()
@@ -79,13 +79,13 @@ def test_public_class_is_named_where_users_find_it(kind):
 
 
 @pytest.mark.parametrize("module", [magnetar, aio, errors, magnetar.testing])
-def test_star_import_and_dir_give_the_public_names(module):
+def test_star_import_and_dir_give_public_names(module):
     assert dir(module) == sorted(module.__all__)
     assert all(getattr(module, name) is not None for name in module.__all__)
     assert {"annotations", "TYPE_CHECKING"}.isdisjoint(module.__all__)
 
 
-def test_help_of_the_package_names_the_client_and_its_classes():
+def test_help_of_package_names_client_and_its_classes():
     shown = pydoc.plaintext.document(magnetar)
     assert all(name in shown for name in ("Client", "StreamConsumer", "create_producer", "errors"))
 

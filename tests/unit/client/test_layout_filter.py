@@ -21,7 +21,7 @@ def test_only_newer_epochs_count():
     assert layouts.current == TWO.raised()
 
 
-def test_a_watch_that_was_given_up_is_not_listened_to():
+def test_watch_that_was_given_up_is_not_listened_to():
     layouts = LayoutFilter()
     old = layouts.opened()
     layouts.offered(old, ONE)
@@ -43,7 +43,7 @@ def test_another_incarnation_replaces_whatever_its_epoch():
     )  # what a broker of the first life says comes last
 
 
-def test_a_broker_that_tells_no_incarnation_is_followed_by_epoch():
+def test_broker_that_tells_no_incarnation_is_followed_by_epoch():
     layouts = LayoutFilter()
     watch = layouts.opened()
     layouts.offered(watch, ONE, "first")
@@ -52,7 +52,7 @@ def test_a_broker_that_tells_no_incarnation_is_followed_by_epoch():
     assert layouts.offered(watch, TWO.raised(), "second") is LayoutVerdict.REPLACED
 
 
-def test_a_topic_that_was_gone_is_another_one_when_it_is_back():
+def test_recreated_topic_is_another_one():
     layouts = LayoutFilter()
     watch = layouts.opened()
     layouts.offered(watch, TWO)
@@ -62,7 +62,7 @@ def test_a_topic_that_was_gone_is_another_one_when_it_is_back():
     assert layouts.offered(watch, TWO) is LayoutVerdict.NEWER
 
 
-def test_a_plain_topic_that_a_broker_shows_at_epoch_0_gives_way_to_what_it_becomes_at_epoch_0():
+def test_plain_topic_at_epoch_0_yields_to_migrated_epoch_0():
     """As Apache Pulsar numbers them."""
     topics = ["persistent://public/default/t"]
     layouts = LayoutFilter()

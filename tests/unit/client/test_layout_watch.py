@@ -69,7 +69,7 @@ async def test_layout_is_looked_up_watched_and_left_as_recorded() -> None:
         assert kinds == [K.CONNECT, K.LOOKUP, K.SCALABLE_TOPIC_LOOKUP, K.SCALABLE_TOPIC_CLOSE]
 
 
-async def test_layout_overtaken_by_a_newer_one_is_as_if_it_had_not_come() -> None:
+async def test_overtaken_layout_is_ignored() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         old = kept.scaled.layout
@@ -81,7 +81,7 @@ async def test_layout_overtaken_by_a_newer_one_is_as_if_it_had_not_come() -> Non
         assert kept.epochs == [0, 1, 2]
 
 
-async def test_another_controller_is_told_at_the_same_epoch() -> None:
+async def test_another_controller_is_told_at_same_epoch() -> None:
     async with a_watch() as kept:
         assert (await kept.watch.start(5)).controller is None
         kept.scaled.controller = layouts.Address("pulsar://elsewhere:6650")
@@ -90,7 +90,7 @@ async def test_another_controller_is_told_at_the_same_epoch() -> None:
         assert kept.seen[1].controller == Route("pulsar://elsewhere:6650")
 
 
-async def test_watch_is_opened_again_after_a_lost_connection_and_makes_no_topic_then() -> None:
+async def test_watch_reopens_after_disconnect_without_creating_topic() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         kept.scaled.layout = kept.scaled.layout.split(SegmentId(0), now_ms=1)
@@ -101,7 +101,7 @@ async def test_watch_is_opened_again_after_a_lost_connection_and_makes_no_topic_
         assert asked[0].session_id != asked[1].session_id
 
 
-async def test_deleted_topic_is_told_once_and_ends_the_watch() -> None:
+async def test_deleted_topic_is_told_once_and_ends_watch() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         kept.scaled.gone()
@@ -109,7 +109,7 @@ async def test_deleted_topic_is_told_once_and_ends_the_watch() -> None:
         assert [type(error) for error in kept.gone] == [TopicNotFound]
 
 
-async def test_topic_made_anew_under_the_same_name_is_not_mistaken_for_news() -> None:
+async def test_recreated_topic_of_same_name_is_no_update() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         kept.scaled.incarnation = 2
@@ -128,7 +128,7 @@ async def test_broker_without_scalable_topics_is_said_so() -> None:
 
 
 @pytest.mark.parametrize(("code", "error"), [(pb.TopicNotFound, TopicNotFound), (pb.AuthorizationError, NotAuthorized)])
-async def test_refusal_before_the_first_layout_is_the_callers(code, error) -> None:
+async def test_refusal_before_first_layout_is_callers(code, error) -> None:
     async with a_watch() as kept:
         kept.scaled.broker.handlers[K.SCALABLE_TOPIC_LOOKUP] = lambda link, command: (
             link.write(layouts.update_failed(command.scalableTopicLookup.session_id, code, "no")) or True
@@ -154,12 +154,12 @@ async def test_refusal_in_passing_is_asked_again() -> None:
         assert kept.epochs == [0]
 
 
-async def test_routing_of_a_server_that_does_not_tell_it_is_known_from_its_version() -> None:
+async def test_routing_of_silent_server_is_derived_from_version() -> None:
     async with a_watch(ours=False) as kept:
         assert (await kept.watch.start(5)).routing is Routing.LOW16
 
 
-async def test_layout_that_was_wanted_and_did_not_come_is_asked_for() -> None:
+async def test_missing_layout_is_requested() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         kept.scaled.layout = kept.scaled.layout.split(SegmentId(0), now_ms=1)  # and nobody is told
@@ -169,7 +169,7 @@ async def test_layout_that_was_wanted_and_did_not_come_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_asking_again_that_is_refused_or_cut_off_does_not_leave_the_watch_deaf(lost) -> None:
+async def test_failed_layout_request_leaves_watch_working(lost) -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)
         whole = kept.scaled.broker.handlers[K.SCALABLE_TOPIC_LOOKUP]

@@ -26,7 +26,7 @@ def used() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("option", sorted(used()))
-def test_option_has_a_meaning_of_whole_sentences(option: str) -> None:
+def test_option_has_meaning_of_whole_sentences(option: str) -> None:
     found = meaning(*option.split("."))
     assert found.endswith(".")
     assert found[0].isupper() or found[0] == "`"

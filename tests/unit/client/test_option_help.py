@@ -23,7 +23,7 @@ from magnetar.client.options import QueueOptions
         ("create_reader", "start_inclusive: bool = False"),
     ],
 )
-def test_help_of_a_method_shows_an_option(client: type, method: str, shown: str) -> None:
+def test_help_of_method_shows_option(client: type, method: str, shown: str) -> None:
     assert shown in pydoc.plaintext.document(getattr(client, method))
 
 

@@ -28,7 +28,7 @@ from magnetar.client.schema import BYTES
         ({"access_mode": "Shared"}, "access_mode must be one of AccessMode.SHARED"),
     ],
 )
-def test_a_producers_option_that_there_is_not_is_refused(options, said):
+def test_producers_option_that_there_is_not_is_refused(options, said):
     with pytest.raises(Misuse, match=said):
         opening_of("t", BYTES, options, 1.0)
 
@@ -41,7 +41,7 @@ def test_a_producers_option_that_there_is_not_is_refused(options, said):
         ({"initial_position": "earliest"}, "initial_position must be one of InitialPosition.LATEST"),
     ],
 )
-def test_a_consumers_option_that_there_is_not_is_refused(options, said):
+def test_consumers_option_that_there_is_not_is_refused(options, said):
     with pytest.raises(Misuse, match=said):
         subscribing_of("s", options)
 
@@ -61,14 +61,14 @@ def test_a_consumers_option_that_there_is_not_is_refused(options, said):
         ({"nack": 2.0}, "nack must be a NackBackoff"),
     ],
 )
-def test_another_kind_of_thing_than_an_option_is_refused_with_what_it_is(options, said):
+def test_option_of_wrong_type_is_refused_naming_type(options, said):
     with pytest.raises(Misuse, match=said) as told:
         queueing_of("topic://t/n/x", "s", options)
     assert told.value.facts == {"given": repr(*options.values())}
 
 
 @pytest.mark.parametrize("given", [None, 5, b"s", ["s"]])
-def test_a_topic_a_subscription_and_a_group_are_text(given):
+def test_topic_subscription_and_group_are_text(given):
     for make in (queueing_of, streaming_of):
         with pytest.raises(Misuse, match="topic must be one topic name"):
             make(given, "s", {})
@@ -84,24 +84,24 @@ def test_a_topic_a_subscription_and_a_group_are_text(given):
 
 
 @pytest.mark.parametrize("own", ["topic://t/n/x", "persistent://t/n/x"])
-def test_dead_letters_of_a_topic_do_not_go_to_itself(own):
+def test_dead_letters_of_topic_do_not_go_to_itself(own):
     with pytest.raises(Misuse, match="the dead-letter topic must differ"):
         queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic=own)})
     queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic="topic://t/n/dead")})
     queueing_of(Namespace("t/n"), "s", {"dead_letters": DeadLetters(1, topic=own)})
 
 
-def test_dead_letters_go_to_a_topic_that_can_be():
+def test_dead_letters_go_to_topic_that_can_be():
     with pytest.raises(InvalidName):
         queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic="a/b")})
 
 
-def test_dead_letters_that_are_a_number_are_refused():
+def test_dead_letters_that_are_number_are_refused():
     with pytest.raises(Misuse, match="dead_letters must be a DeadLetters"):
         queueing_of("topic://t/n/x", "s", {"dead_letters": 3})
 
 
-def test_a_reader_starts_at_an_id_and_not_at_a_word():
+def test_reader_starts_at_id_and_not_at_word():
     with pytest.raises(Misuse, match=r"MessageId\.EARLIEST"):
         reading_of("earliest", {}, "1")
     with pytest.raises(Misuse, match="a reader has no option type"):
@@ -115,6 +115,6 @@ def test_what_there_is_is_taken():
 
 
 @pytest.mark.parametrize("topic", [Namespace("public/default"), ["topic://t/n/x"]], ids=["namespace", "list"])
-def test_a_checkpoint_consumer_of_more_than_one_topic_is_refused_with_what_to_do(topic) -> None:
+def test_checkpoint_consumer_of_several_topics_is_refused_with_remedy(topic) -> None:
     with pytest.raises(Misuse, match="open one for each"):
         checkpointing_of(topic, {}, "1")

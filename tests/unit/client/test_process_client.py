@@ -19,14 +19,14 @@ async def itself(client: ReadClient) -> ReadClient:
     return client
 
 
-def test_whoever_asks_again_gets_the_same_client_and_another_kind_or_url_is_another_one() -> None:
+def test_same_options_return_same_client_and_others_another() -> None:
     first = run(ReadClient, URL, itself)
     assert run(ReadClient, URL, itself) is first
     assert run(Client, URL, itself) is not first
     assert run(ReadClient, "pulsar://127.0.0.1:2", itself) is not first
 
 
-def test_a_forked_child_gets_a_client_of_its_own_and_keeps_its_parents() -> None:
+def test_forked_child_gets_own_client_and_keeps_parent_client() -> None:
     mine = run(ReadClient, URL, itself)
     child = os.fork()
     if child == 0:
@@ -37,7 +37,7 @@ def test_a_forked_child_gets_a_client_of_its_own_and_keeps_its_parents() -> None
     assert run(ReadClient, URL, itself) is mine
 
 
-def test_what_a_call_raises_is_raised_where_it_was_asked_for() -> None:
+def test_what_call_raises_is_raised_where_it_was_asked_for() -> None:
     async def refused(_: ReadClient) -> None:
         raise NotFound("there is nothing")
 

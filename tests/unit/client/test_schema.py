@@ -54,7 +54,7 @@ class Model(pydantic.BaseModel):
     note: str | None = None
 
 
-def test_bytes_are_bytes_and_the_broker_is_told_nothing():
+def test_bytes_are_bytes_and_broker_is_told_nothing():
     assert BYTES.encode(b"x") == b"x"
     assert BYTES.encode(bytearray(b"x")) == b"x"  # type: ignore[arg-type]
     assert BYTES.decode(b"x") == b"x"
@@ -97,7 +97,7 @@ def test_pydantic_models_encode_and_check_themselves():
     assert fields["lines"]["items"]["fields"][0] == {"name": "sku", "type": "string"}
 
 
-def test_a_class_is_told_as_an_avro_record():
+def test_class_is_told_as_avro_record():
     info = Json(Order).info()
     assert info is not None
     assert (info.name, info.type) == ("Order", pb.Schema.Json)
@@ -117,13 +117,13 @@ def test_a_class_is_told_as_an_avro_record():
     assert definition["fields"][3]["default"] is None
 
 
-def test_a_definition_of_ones_own_is_told_as_it_is():
+def test_definition_of_ones_own_is_told_as_it_is():
     info = Json(dict, definition='{"type": "map", "values": "string"}').info()
     assert info is not None
     assert info.schema_data == b'{"type": "map", "values": "string"}'
 
 
-def test_a_field_nobody_can_describe_is_named():
+def test_field_nobody_can_describe_is_named():
     @dataclass
     class Odd:
         what: complex
@@ -147,14 +147,14 @@ def test_type_without_fields_is_refused_as_json(kind):
         Json(kind)
 
 
-def test_type_without_fields_is_taken_with_a_definition():
+def test_type_without_fields_is_taken_with_definition():
     schema = Json(int, definition='{"type": "long"}')
     assert schema.decode(schema.encode(7)) == 7
     with pytest.raises(InvalidValue):
         schema.encode("seven")  # type: ignore[arg-type]
 
 
-def test_typed_dict_is_a_record_and_its_fields_are_checked():
+def test_typed_dict_is_record_and_its_fields_are_checked():
     schema = Json(Typed)
     assert json.loads(schema.info().schema_data)["fields"][0] == {"name": "id", "type": "long"}
     assert schema.decode(schema.encode({"id": 1, "name": "a"})) == {"id": 1, "name": "a"}

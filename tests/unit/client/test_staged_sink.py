@@ -33,13 +33,13 @@ def asked(*, reached: bool) -> tuple[str, float]:
     return said[0]
 
 
-def test_a_broker_that_never_answered_is_told_soon_and_by_its_address() -> None:
+def test_unreachable_broker_is_reported_soon_with_address() -> None:
     text, after_s = asked(reached=False)
     assert after_s <= CLIENT_OPERATION_S + CLIENT_CONNECT_S
     assert URL in text
     assert "option url" in text
 
 
-def test_a_broker_that_was_there_is_waited_for() -> None:
+def test_broker_that_was_there_is_waited_for() -> None:
     _, after_s = asked(reached=True)
     assert after_s > CLIENT_STAGE_S / 2

@@ -15,7 +15,7 @@ from tests.unit.cluster.world import World, a_world
 pytestmark = pytest.mark.real_clock
 
 
-async def test_a_standalone_has_its_cluster_public_default_and_pulsar_system(world: World) -> None:
+async def test_standalone_has_its_cluster_public_default_and_pulsar_system(world: World) -> None:
     assert await world.clusters.names() == ["standalone"]
     assert await world.tenants.names() == ["public", "pulsar"]
     assert await world.namespaces.names("public") == ["public/default"]

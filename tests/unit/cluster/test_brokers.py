@@ -36,7 +36,7 @@ async def test_who_comes_and_goes_is_seen() -> None:
     brokers.close()
 
 
-async def test_the_list_is_read_again_only_after_a_change_a_gap_or_another_session() -> None:
+async def test_list_is_reread_only_after_change_gap_or_session() -> None:
     store = MemoryStore()
     brokers = Brokers(store)
     await register(store, a_broker(1))
@@ -50,7 +50,7 @@ async def test_the_list_is_read_again_only_after_a_change_a_gap_or_another_sessi
     brokers.close()
 
 
-async def test_a_registration_that_cannot_be_read_hides_no_other() -> None:
+async def test_registration_that_cannot_be_read_hides_no_other() -> None:
     store = MemoryStore()
     brokers = Brokers(store)
     await store.put(paths.broker("broken:8080"), b"\xff", ephemeral=True)

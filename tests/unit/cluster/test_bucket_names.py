@@ -47,20 +47,20 @@ async def filled(per_bucket: int) -> CountingStore:
     return store
 
 
-async def test_a_page_of_a_bucket_costs_one_request() -> None:
+async def test_page_of_bucket_costs_one_request() -> None:
     store = await filled(3 * PAGE_NODES - 1)
     found = [(parent, name) async for parent, names in bucket_names(store, BUCKETS) for name in names]
     assert found == [(bucket, f"{number:04d}") for bucket in BUCKETS for number in range(3 * PAGE_NODES - 1)]
     assert store.asked == 3 * len(BUCKETS)
 
 
-async def test_buckets_are_read_together_up_to_a_bound() -> None:
+async def test_buckets_are_read_together_up_to_bound() -> None:
     store = await filled(1)
     assert [parent async for parent, _ in bucket_names(store, BUCKETS)] == BUCKETS
     assert store.together == BUCKETS_LISTED_AT_ONCE_MAX
 
 
-async def test_a_short_list_reads_one_bucket() -> None:
+async def test_short_list_reads_one_bucket() -> None:
     store = await filled(5)
     async for _, names in bucket_names(store, BUCKETS, after="0001", limit=2):
         assert names == ["0002", "0003"]
@@ -68,19 +68,19 @@ async def test_a_short_list_reads_one_bucket() -> None:
     assert store.asked == 1
 
 
-async def test_only_the_first_bucket_begins_behind_a_name() -> None:
+async def test_only_first_bucket_begins_behind_name() -> None:
     store = await filled(3)
     found = [names async for _, names in bucket_names(store, BUCKETS[:3], after="0001")]
     assert found == [["0002"], ["0000", "0001", "0002"], ["0000", "0001", "0002"]]
 
 
-async def test_a_flat_parent_does_not_list_buckets_of_another_layout() -> None:
+async def test_flat_parent_does_not_list_buckets_of_another_layout() -> None:
     store = await filled(1)
     await store.put("/ns/orders", b"")
     assert [names async for _, names in bucket_names(store, ["/ns"])] == [["orders"]]
 
 
-async def test_a_lost_answer_ends_the_list() -> None:
+async def test_lost_answer_ends_list() -> None:
     store = await filled(1)
     store.faults.extend([lost_answer(happened=False)])
     with pytest.raises(ConnectionLost):

@@ -21,7 +21,7 @@ VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "bundles.json").re
 NS = namespace_name("public/default")
 
 
-async def test_a_topic_is_in_the_bundle_that_the_vectors_say(world: World) -> None:
+async def test_topic_is_in_bundle_that_vectors_say(world: World) -> None:
     bundles = NamespaceBundles(world.store)
     for count in (4, 16, 64):
         policies = Policies(bundles=document_of(equal_bundles(count)))
@@ -31,7 +31,7 @@ async def test_a_topic_is_in_the_bundle_that_the_vectors_say(world: World) -> No
     bundles.close()
 
 
-async def test_a_split_is_found_by_everyone_and_keeps_what_else_is_written_there(world: World) -> None:
+async def test_split_is_seen_by_all_and_keeps_other_fields(world: World) -> None:
     bundles, others = NamespaceBundles(world.store), NamespaceBundles(world.memory.peer())
     policies = await world.namespaces.get(NS)
     before = await others.get(NS, policies)

@@ -10,7 +10,7 @@ from tests.unit.cluster.world import World
 pytestmark = pytest.mark.real_clock
 
 
-async def test_a_cluster_is_created_changed_and_deleted(world: World) -> None:
+async def test_cluster_is_created_changed_and_deleted(world: World) -> None:
     clusters = world.clusters
     await clusters.create("other", {"serviceUrl": "http://other:8080", "unknown": 1})
     shown = await clusters.get("other")

@@ -49,7 +49,7 @@ PARTITIONED = Policies(autoTopicCreationOverride=AutoTopicCreation(True, "partit
         ("segment://public/default/t/0000-ffff-0", {}, Policies(), 0, TopicNotFound),
     ],
 )
-def test_the_verdict(
+def test_verdict(
     name: str, file: dict[str, str], policies: Policies | None, base: int, expected: CreateTopic | type[Exception]
 ) -> None:
     verdict = decide(topic_name(name), Settings(file=file), policies, base_partitions=base)

@@ -93,7 +93,7 @@ def test_all_who_ask_at_once_wait_for_one_acquisition() -> None:
     run(body)
 
 
-def test_both_brokers_name_the_first_as_leader_until_it_leaves() -> None:
+def test_both_brokers_name_first_as_leader_until_it_leaves() -> None:
     async def body(one: Party, two: Party) -> None:
         assert [(await party.locked.leader()).id for party in (one, two)] == [one.me.id] * 2
         await one.locked.leave()
@@ -118,7 +118,7 @@ def test_bundle_that_another_broker_owned_counts_as_taken_over() -> None:
     run(body)
 
 
-def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
+def test_one_of_two_brokers_asked_with_authority_acquires_bundle() -> None:
     async def body(one: Party, two: Party) -> None:
         found = await asyncio.gather(*(party.locked.owner(*PLACE, authoritative=True) for party in (one, two)))
         assert found[0] == found[1]
@@ -127,7 +127,7 @@ def test_of_two_who_are_asked_with_authority_at_once_one_has_it() -> None:
     run(body)
 
 
-def test_without_authority_only_the_candidate_takes_it() -> None:
+def test_without_authority_only_candidate_takes_it() -> None:
     async def body(one: Party, two: Party) -> None:
         answers = [await party.locked.owner(*PLACE) for party in (one, two)]
         again = [await party.locked.owner(*PLACE) for party in (one, two)]
@@ -152,7 +152,7 @@ def test_known_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happened: bool) -> None:
+def test_lost_answer_to_acquisition_leaves_nobody_without_owner(happened: bool) -> None:
     async def body(one: Party, two: Party) -> None:
         await one.locked.known(*PLACE)
         await two.locked.known(*PLACE)
@@ -171,7 +171,7 @@ def test_a_lost_answer_to_the_acquisition_leaves_nobody_without_an_owner(happene
     run(body)
 
 
-def test_record_of_another_process_is_not_ours_until_its_session_ends() -> None:
+def test_record_of_another_process_is_foreign_until_session_ends() -> None:
     async def body(one: Party, two: Party) -> None:
         earlier = MemoryStore(content=one.store.content)
         await earlier.put(PATH, owner_value(one.me), ephemeral=True)
@@ -189,7 +189,7 @@ def test_record_of_another_process_is_not_ours_until_its_session_ends() -> None:
     run(body)
 
 
-def test_record_of_an_old_session_is_waited_for_and_then_replaced() -> None:
+def test_record_of_old_session_is_waited_for_and_then_replaced() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         before = one.store.session_id
@@ -210,7 +210,7 @@ def test_record_of_an_old_session_is_waited_for_and_then_replaced() -> None:
     run(body)
 
 
-def test_end_of_the_old_session_at_the_server_ends_the_wait() -> None:
+def test_end_of_old_session_at_server_ends_wait() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         await one.store.expire_session(server_side=False)
@@ -241,7 +241,7 @@ def test_hundreds_of_bundles_are_validated_concurrently() -> None:
     run(body)
 
 
-def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
+def test_broker_that_is_not_owner_may_load_nothing() -> None:
     async def body(one: Party, two: Party) -> None:
         assert not await one.locked.owns(*PLACE)
         await two.take()
@@ -250,7 +250,7 @@ def test_a_broker_that_is_not_the_owner_may_load_nothing() -> None:
     run(body)
 
 
-def test_a_lock_that_went_unnoticed_is_found_out_before_a_load() -> None:
+def test_lock_that_went_unnoticed_is_found_out_before_load() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store._listeners.clear()
@@ -289,7 +289,7 @@ def test_while_it_is_released_it_is_neither_loaded_nor_promised() -> None:
     run(body)
 
 
-def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None:
+def test_release_whose_answer_was_lost_frees_bundle_all_same() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store.faults.append(lost_answer(happened=False))
@@ -302,7 +302,7 @@ def test_a_release_whose_answer_was_lost_frees_the_bundle_all_the_same() -> None
     run(body)
 
 
-def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
+def test_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.locked.leave()
         await settle()
@@ -314,7 +314,7 @@ def test_a_broker_that_leaves_is_no_candidate_and_takes_nothing() -> None:
     run(body)
 
 
-def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
+def test_closing_does_not_wait_for_store_that_is_silent() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         one.store.hold()
@@ -325,7 +325,7 @@ def test_closing_does_not_wait_for_a_store_that_is_silent() -> None:
     run(body)
 
 
-def test_a_second_broker_under_the_same_id_does_not_start() -> None:
+def test_second_broker_under_same_id_does_not_start() -> None:
     async def body(one: Party, two: Party) -> None:
         rival = Party(1, HeldStore(one.runtime, content=one.store.content))
         starting = asyncio.get_running_loop().create_task(rival.locked.start(a_broker(1)))
@@ -338,7 +338,7 @@ def test_a_second_broker_under_the_same_id_does_not_start() -> None:
     run(body)
 
 
-def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
+def test_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
     async def body(one: Party, two: Party) -> None:
         again = Party(1, HeldStore(one.runtime, content=one.store.content))
         starting = asyncio.get_running_loop().create_task(again.locked.start(a_broker(1)))
@@ -354,7 +354,7 @@ def test_a_broker_started_again_waits_for_its_earlier_life_to_end() -> None:
     run(body)
 
 
-def test_what_a_record_says_of_its_owner_is_what_lookups_answer() -> None:
+def test_what_record_says_of_its_owner_is_what_lookups_answer() -> None:
     async def body(one: Party, two: Party) -> None:
         await one.take()
         node = await two.store.get(PATH)

@@ -17,7 +17,7 @@ ME = Broker(
 )
 
 
-def test_the_owner_is_where_to_connect() -> None:
+def test_owner_is_where_to_connect() -> None:
     web = "http://localhost:8080"
     assert lookup(NAME, "", owner=ME) == Connect("pulsar://localhost:6650", "", web, "", "localhost:8080")
     assert lookup(NAME, "external", owner=ME) == Connect(
@@ -25,7 +25,7 @@ def test_the_owner_is_where_to_connect() -> None:
     )
 
 
-def test_a_candidate_is_asked_with_authority_where_the_client_can_reach_it() -> None:
+def test_candidate_is_asked_with_authority_where_client_can_reach_it() -> None:
     web = "http://localhost:8080"
     assert lookup(NAME, "", owner=Candidate(ME)) == Redirect("pulsar://localhost:6650", "", True, web)
     verdict = lookup(NAME, "external", owner=Candidate(ME))
@@ -34,7 +34,7 @@ def test_a_candidate_is_asked_with_authority_where_the_client_can_reach_it() -> 
 
 
 @pytest.mark.parametrize("listener", ["nosuch", "web"])
-def test_an_unknown_listener_fails_in_the_words_clients_look_for(listener: str) -> None:
+def test_unknown_listener_fails_in_words_clients_look_for(listener: str) -> None:
     verdict = lookup(NAME, listener, owner=ME)
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.error, NotReady)

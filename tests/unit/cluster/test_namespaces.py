@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real_clock
 NS = namespace_name("public/orders")
 
 
-async def test_a_namespace_is_created_with_the_clusters_defaults(world: World) -> None:
+async def test_namespace_is_created_with_clusters_defaults(world: World) -> None:
     made = await world.namespaces.create(NS)
     assert made.replication_clusters == ["standalone"]
     assert made.bundles is not None
@@ -87,7 +87,7 @@ async def test_wrong_namespaces_are_refused_in_pulsars_words(
     assert not await world.namespaces.exists(namespace_name(namespace))
 
 
-async def test_the_number_of_buckets_is_fixed_at_creation(world: World) -> None:
+async def test_number_of_buckets_is_fixed_at_creation(world: World) -> None:
     await world.namespaces.create(NS, Policies(numberOfTopicBuckets=3))
 
     for number in (None, 1, 4):
@@ -119,7 +119,7 @@ async def test_changes_are_heard_of(world: World) -> None:
     assert len(heard) == 4
 
 
-async def test_a_resync_of_everything_is_no_namespace(world: World) -> None:
+async def test_resync_of_everything_is_no_namespace(world: World) -> None:
     heard: list[NamespaceName] = []
     failed: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
@@ -131,7 +131,7 @@ async def test_a_resync_of_everything_is_no_namespace(world: World) -> None:
     assert (heard, failed) == ([], [])
 
 
-async def test_a_namespace_with_topics_is_not_deleted_and_stays_usable(world: World) -> None:
+async def test_namespace_with_topics_is_not_deleted_and_stays_usable(world: World) -> None:
     await world.namespaces.create(NS, Policies(numberOfTopicBuckets=3))
     name = topic_name("persistent://public/orders/t")
     await world.catalogue.create(name)
@@ -172,7 +172,7 @@ async def test_forced_deletion_removes_every_topic_of_every_bucket(world: World)
 
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize("step", range(16))
-async def test_a_deletion_interrupted_at_any_step_is_finished_by_the_next(step: int, happened: bool) -> None:
+async def test_deletion_interrupted_at_any_step_is_finished_by_next(step: int, happened: bool) -> None:
     store = MemoryStore()
     world = await a_world(store)
     await world.namespaces.create(NS)
@@ -192,7 +192,7 @@ async def test_a_deletion_interrupted_at_any_step_is_finished_by_the_next(step: 
     assert "orders" not in str([path for path in store.content.records if "managed-ledgers" in path])
 
 
-async def test_a_topic_made_while_its_namespace_is_being_deleted_is_not_left_behind() -> None:
+async def test_topic_created_during_namespace_deletion_is_removed() -> None:
     for turns in range(20):
         store = MemoryStore()
         world = await a_world(store)
@@ -210,11 +210,11 @@ async def test_a_topic_made_while_its_namespace_is_being_deleted_is_not_left_beh
 
 
 @pytest.mark.setup(maxNamespacesPerTenant="1")
-async def test_limits_follow_the_settings(world: World) -> None:
+async def test_limits_follow_settings(world: World) -> None:
     with pytest.raises(QuotaExceeded):
         await world.namespaces.create(NS)
 
 
-async def test_a_tenant_without_the_right_cluster_may_not_have_it(world: World) -> None:
+async def test_tenant_without_right_cluster_may_not_have_it(world: World) -> None:
     with pytest.raises(NotAuthorized):
         await world.namespaces.create(NS, Policies(replication_clusters=["standalone", "else"]))

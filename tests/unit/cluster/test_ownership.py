@@ -13,7 +13,7 @@ ME = Broker("localhost:8080", Urls("pulsar://localhost:6650", "", "http://localh
 
 
 @pytest.mark.real_clock
-async def test_a_broker_that_is_alone_owns_everything() -> None:
+async def test_broker_that_is_alone_owns_everything() -> None:
     alone = SoleOwnership(Broker("", Urls()))
     await alone.start(ME)
     place = namespace_name("public/default"), Bundle(0, 0xFFFFFFFF)
@@ -35,7 +35,7 @@ async def test_a_broker_that_is_alone_owns_everything() -> None:
 
 
 @pytest.mark.parametrize("text", ["external", "external:", ":pulsar://h:1", "external:ftp://h:1", "a:pulsar://"])
-def test_listeners_of_the_wrong_form_are_refused(text: str) -> None:
+def test_listeners_of_wrong_form_are_refused(text: str) -> None:
     with pytest.raises(Misuse, match="advertisedListeners"):
         advertised(text)
 

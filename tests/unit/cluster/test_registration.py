@@ -24,18 +24,18 @@ BROKER = Broker(
 )
 
 
-def test_an_owner_is_read_as_it_was_written() -> None:
+def test_owner_is_read_as_it_was_written() -> None:
     assert owner_of(owner_value(BROKER)) == BROKER
     assert member_of("broker-1:8080", member_value(BROKER)) == BROKER
 
 
-def test_the_bytes_do_not_depend_on_the_order_of_listeners() -> None:
+def test_bytes_do_not_depend_on_order_of_listeners() -> None:
     again = Broker(BROKER.id, BROKER.urls, dict(reversed(BROKER.listeners.items())))
     assert owner_value(again) == owner_value(BROKER)
     assert member_value(again) == member_value(BROKER)
 
 
-def test_the_fields_are_those_of_pulsar() -> None:
+def test_fields_are_those_of_pulsar() -> None:
     shown = msgspec.json.decode(owner_value(BROKER))
     assert set(shown) == {
         "brokerId",
@@ -57,7 +57,7 @@ def test_the_fields_are_those_of_pulsar() -> None:
     }
 
 
-def test_a_record_of_another_broker_may_say_more_and_less() -> None:
+def test_record_of_another_broker_may_say_more_and_less() -> None:
     value = b'{"nativeUrl":"pulsar://old:6650","httpUrl":"http://old:8080","disabled":false,"load":3}'
     assert owner_of(value) == Broker("old:8080", Urls("pulsar://old:6650", "", "http://old:8080"))
 
@@ -77,11 +77,11 @@ def test_processes_of_one_address_write_other_bytes() -> None:
 
 
 @pytest.mark.parametrize(("host", "bind"), [("localhost", "127.0.0.1"), ("LOCALHOST", "::"), ("127.0.0.1", "::")])
-def test_address_of_every_machine_is_refused_in_a_cluster(host: str, bind: str) -> None:
+def test_address_of_every_machine_is_refused_in_cluster(host: str, bind: str) -> None:
     with pytest.raises(Misuse, match="advertisedAddress must be"):
         check_advertised(host, bind)
 
 
-def test_loopback_is_accepted_if_the_broker_listens_there_only() -> None:
+def test_loopback_is_accepted_if_broker_listens_there_only() -> None:
     check_advertised("127.0.0.1", "127.0.0.1")
     check_advertised("broker-1", "::")

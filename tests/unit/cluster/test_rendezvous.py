@@ -10,7 +10,7 @@ BUNDLES = [f"/namespace/public/default/0x{number:08x}" for number in range(400)]
 BROKERS = [f"broker-{number}:8080" for number in range(4)]
 
 
-def test_everybody_chooses_alike_whatever_the_order() -> None:
+def test_everybody_chooses_alike_whatever_order() -> None:
     assert [choose(bundle, BROKERS) for bundle in BUNDLES] == [choose(bundle, BROKERS[::-1]) for bundle in BUNDLES]
 
 
@@ -20,7 +20,7 @@ def test_bundles_spread_over_all() -> None:
     assert min(counts.values()) > len(BUNDLES) / len(BROKERS) / 2
 
 
-def test_a_broker_that_goes_moves_its_own_bundles_only() -> None:
+def test_broker_that_goes_moves_its_own_bundles_only() -> None:
     for bundle in BUNDLES:
         before = choose(bundle, BROKERS)
         after = choose(bundle, BROKERS[1:])

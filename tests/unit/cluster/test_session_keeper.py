@@ -22,7 +22,7 @@ def a_keeper(policy: SessionPolicy = SessionPolicy.RECONNECT) -> tuple[MemorySto
     return store, SessionKeeper(store, runtime, policy=policy, attempts_max=10, ended=ended.append), ended
 
 
-async def test_lost_session_ends_the_process_after_ten_attempts() -> None:
+async def test_lost_session_ends_process_after_ten_attempts() -> None:
     store, keeper, ended = a_keeper()
     store.lose_session(server_side=True)
     await pass_s(1 + 2 + 4 + 8 + 16 + 32 + 3 * SESSION_ATTEMPT_S_MAX + 1)
@@ -35,7 +35,7 @@ async def test_lost_session_ends_the_process_after_ten_attempts() -> None:
     await keeper.close()
 
 
-async def test_new_session_ends_the_attempts_and_is_timed() -> None:
+async def test_new_session_ends_attempts_and_is_timed() -> None:
     store, keeper, ended = a_keeper()
     store.lose_session(server_side=True)
     await pass_s(20)
@@ -50,7 +50,7 @@ async def test_new_session_ends_the_attempts_and_is_timed() -> None:
     await keeper.close()
 
 
-async def test_policy_shutdown_ends_the_process_at_the_loss() -> None:
+async def test_policy_shutdown_ends_process_at_loss() -> None:
     store, keeper, ended = a_keeper(SessionPolicy.SHUTDOWN)
     store.reconnect()  # a connection that was lost and came back ends nothing
     assert ended == []

@@ -29,14 +29,14 @@ from magnetar.metadata.store import Session as S
         ([S.LOST, S.REESTABLISHED, S.CONNECTION_LOST], SessionState.AWAY),
     ],
 )
-def test_only_another_session_ends_a_lost_one(heard: list[S], standing: SessionState) -> None:
+def test_only_another_session_ends_lost_one(heard: list[S], standing: SessionState) -> None:
     found = SessionState.HERE
     for event in heard:
         found = after(found, event)
     assert found is standing
 
 
-def test_attempts_are_a_growing_time_apart_and_then_end() -> None:
+def test_attempts_are_growing_time_apart_and_then_end() -> None:
     decider = SessionDecider(SessionPolicy.RECONNECT, 10)
     effects: list[Effect | None] = [decider.heard(S.LOST)]
     while isinstance(effects[-1], TryAgain):
@@ -48,7 +48,7 @@ def test_attempts_are_a_growing_time_apart_and_then_end() -> None:
     assert decider.attempt_failed() is None
 
 
-def test_new_session_forgets_the_failed_attempts() -> None:
+def test_new_session_forgets_failed_attempts() -> None:
     decider = SessionDecider(SessionPolicy.RECONNECT, 2)
     decider.heard(S.LOST)
     decider.attempt_failed()

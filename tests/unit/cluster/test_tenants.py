@@ -12,7 +12,7 @@ from tests.unit.cluster.world import World
 pytestmark = pytest.mark.real_clock
 
 
-async def test_a_tenant_is_created_changed_and_deleted(world: World) -> None:
+async def test_tenant_is_created_changed_and_deleted(world: World) -> None:
     tenants = world.tenants
     await tenants.create("acme", TenantInfo(["ops", "admin"], ["standalone"]))
     assert (await tenants.get("acme")).adminRoles == ["admin", "ops"]
@@ -56,7 +56,7 @@ async def test_wrong_tenants_are_refused_in_pulsars_words(
 
 
 @pytest.mark.setup(maxTenants="2")
-async def test_limits_and_forced_deletion_follow_the_settings(world: World) -> None:
+async def test_limits_and_forced_deletion_follow_settings(world: World) -> None:
     with pytest.raises(QuotaExceeded):
         await world.tenants.create("third", TenantInfo([], ["standalone"]))
     with pytest.raises(Misuse, match="Broker doesn't allow forced deletion of tenants") as refused:

@@ -20,7 +20,7 @@ SCALABLE = topic_name("topic://public/default/a b")
 SEGMENT = topic_name("segment://public/default/a b/0000-ffff-0")
 
 
-async def test_parts_have_the_policies_of_their_topic() -> None:
+async def test_parts_have_policies_of_their_topic() -> None:
     policies = TopicPolicies(MemoryStore())
     await policies.set(PLAIN, "one", 1)
     await policies.set(SCALABLE, "one", 2)
@@ -30,7 +30,7 @@ async def test_parts_have_the_policies_of_their_topic() -> None:
     assert await policies.of(topic_name("non-persistent://public/default/a b")) == {}
 
 
-async def test_change_of_one_field_keeps_the_others() -> None:
+async def test_change_of_one_field_keeps_others() -> None:
     store = MemoryStore()
     policies = TopicPolicies(store)
     await policies.set(PLAIN, "one", 1)
@@ -39,7 +39,7 @@ async def test_change_of_one_field_keeps_the_others() -> None:
     assert await TopicPolicies(store).of(PLAIN) == {"two": {"three": 3}}
 
 
-async def test_deletion_of_a_part_keeps_the_policies() -> None:
+async def test_deletion_of_part_keeps_policies() -> None:
     policies = TopicPolicies(MemoryStore())
     await policies.set(PLAIN, "one", 1)
     await policies.delete(PLAIN.partition(0))

@@ -45,7 +45,7 @@ async def listed(world: World, namespace: NamespaceName = NS, **how: object) -> 
     return [topic.rpartition("/")[2] for topic in found]
 
 
-async def test_a_topic_exists_from_its_creation_to_its_deletion(world: World) -> None:
+async def test_topic_exists_from_its_creation_to_its_deletion(world: World) -> None:
     name = a_topic("a b")
     assert not await world.catalogue.exists(name)
     await world.catalogue.create(name, {"owner": "blue"})
@@ -91,13 +91,13 @@ async def test_creation_is_refused_in_pulsars_words(world: World, name: str, wor
     assert (refused.value.what, refused.value.http_status) == (words, status)
 
 
-async def test_topic_with_the_longest_name_is_created(world: World) -> None:
+async def test_topic_with_longest_name_is_created(world: World) -> None:
     await world.catalogue.create(a_topic("x" * 996))
     await world.catalogue.create_partitioned(a_topic("y" * 996), 3)
     assert await world.catalogue.count(NS) == 4
 
 
-async def test_existing_topic_with_a_longer_name_is_used(world: World) -> None:
+async def test_existing_topic_with_longer_name_is_used(world: World) -> None:
     name = a_topic("x" * 3_000)
     await world.store.put(paths.topic(name, 1), b"", expected=ABSENT)
     await world.catalogue.admit(name, create=True)
@@ -105,7 +105,7 @@ async def test_existing_topic_with_a_longer_name_is_used(world: World) -> None:
         await world.catalogue.admit(a_topic("y" * 3_000), create=True)
 
 
-async def test_using_a_topic_makes_it_where_that_is_allowed(world: World) -> None:
+async def test_using_topic_makes_it_where_that_is_allowed(world: World) -> None:
     with pytest.raises(TopicNotFound):
         await world.catalogue.admit(a_topic("t"), create=False)
     await world.catalogue.admit(a_topic("t"), create=True)
@@ -125,7 +125,7 @@ async def test_using_a_topic_makes_it_where_that_is_allowed(world: World) -> Non
     await world.catalogue.admit(a_topic("t"), create=True)
 
 
-async def test_a_lost_answer_while_making_a_topic_ends_with_one_topic(world: World) -> None:
+async def test_lost_answer_while_making_topic_ends_with_one_topic(world: World) -> None:
     world.memory.faults.append(lost_answer(happened=False))
     with pytest.raises(MagnetarError):
         await world.catalogue.admit(a_topic("t"), create=True)
@@ -133,7 +133,7 @@ async def test_a_lost_answer_while_making_a_topic_ends_with_one_topic(world: Wor
     assert await listed(world) == ["t"]
 
 
-async def test_partitions_of_topics_that_are_there_and_of_those_that_are_not(world: World) -> None:
+async def test_partitions_of_existing_and_missing_topics_are_listed(world: World) -> None:
     partitions = world.catalogue.partitions
     assert await partitions(a_topic("new"), create=True) == 0
     assert not await world.catalogue.exists(a_topic("new"))  # asking alone makes nothing
@@ -156,7 +156,7 @@ async def test_partitions_of_topics_that_are_there_and_of_those_that_are_not(wor
     assert "auto-partition-3" in await listed(world)
 
 
-async def test_a_partitioned_topic_grows_and_never_shrinks(world: World) -> None:
+async def test_partitioned_topic_grows_and_never_shrinks(world: World) -> None:
     catalogue = world.catalogue
     await catalogue.create_partitioned(a_topic("p"), 2, {"k": "v"})
     found = await catalogue.partitioned(a_topic("p"))
@@ -187,7 +187,7 @@ async def test_a_partitioned_topic_grows_and_never_shrinks(world: World) -> None
         await catalogue.forget_partitioned(a_topic("p"))
 
 
-async def test_an_interrupted_creation_of_partitions_is_finished_later(world: World) -> None:
+async def test_interrupted_creation_of_partitions_is_finished_later(world: World) -> None:
     # The record is written, then the store falls silent for the partitions.
     creation = asyncio.get_running_loop().create_task(world.catalogue.create_partitioned(a_topic("p"), 5))
     while not await world.store.exists(paths.partitioned(a_topic("p"))):
@@ -200,7 +200,7 @@ async def test_an_interrupted_creation_of_partitions_is_finished_later(world: Wo
     assert await listed(world) == [f"p-partition-{n}" for n in range(5)]
 
 
-async def test_the_limit_of_a_namespace_counts_partitions_in_all_buckets(world: World) -> None:
+async def test_limit_of_namespace_counts_partitions_in_all_buckets(world: World) -> None:
     namespace = namespace_name("public/small")
     await world.namespaces.create(namespace, Policies(numberOfTopicBuckets=3, max_topics_per_namespace=5))
     catalogue = world.catalogue
@@ -221,7 +221,7 @@ async def test_the_limit_of_a_namespace_counts_partitions_in_all_buckets(world: 
     await catalogue.create_missing_partitions(a_topic("p", namespace))
 
 
-async def test_a_namespace_is_listed_by_bucket_then_by_name_and_pages_meet_without_gap_or_repetition(
+async def test_namespace_is_listed_by_bucket_and_name_in_exact_pages(
     world: World,
 ) -> None:
     namespace = namespace_name("public/buckets")
@@ -303,7 +303,7 @@ async def test_who_watches_hears_of_topics_and_not_of_their_cursors(world: World
     assert len(heard) == 2
 
 
-def test_thousands_of_topics_are_made_quickly_and_listed_in_the_memory_of_a_page(tmp_path: Path) -> None:
+def test_thousands_of_topics_are_created_and_listed_in_page_memory(tmp_path: Path) -> None:
     """On sqlite: what the whole list would need is several times what listing it takes."""
     runtime = RealRuntime()
 
@@ -332,7 +332,7 @@ def test_thousands_of_topics_are_made_quickly_and_listed_in_the_memory_of_a_page
         runtime.close()
 
 
-async def test_a_store_reopened_after_a_crash_lists_the_same() -> None:
+async def test_store_reopened_after_crash_lists_same() -> None:
     store = MemoryStore()
     world = await a_world(store)
     await world.catalogue.create_partitioned(a_topic("p"), 3)

@@ -37,7 +37,7 @@ def frontier(start: Checkpoint = EARLIEST, layout: Layout | None = None, **optio
     return Frontier(start, layout or split_once(), topic=TOPIC, **options)
 
 
-def test_children_are_read_when_all_of_the_parent_was_taken_and_not_before_h_g3():
+def test_children_are_read_after_all_of_parent_h_g3():
     reader = frontier()
     assert reader.readable() == [ROOT]
     reader.taken(ROOT, SegmentPosition(7, 0))
@@ -46,7 +46,7 @@ def test_children_are_read_when_all_of_the_parent_was_taken_and_not_before_h_g3(
     assert reader.readable() == [LEFT, RIGHT]
 
 
-def test_an_end_that_comes_before_the_layout_that_explains_it_is_done_with_that_layout():
+def test_end_before_explaining_layout_is_handled_with_that_layout():
     reader = frontier(layout=initial(1, now_ms=0))
     assert not reader.ended(ROOT)
     assert reader.checkpoint().places == {ROOT: START}
@@ -64,7 +64,7 @@ class Counting(Layout):
         return super().segment(id)
 
 
-def test_opening_costs_a_few_lookups_per_segment_of_a_long_history():
+def test_opening_costs_few_lookups_per_segment_of_long_history():
     """A reader that opened behind 1,000 reshapes walked the descendants of each segment."""
     layout = initial(1, now_ms=0)
     for now_ms in range(1, 201):
@@ -78,11 +78,11 @@ def test_opening_costs_a_few_lookups_per_segment_of_a_long_history():
     assert Counting.looked_up <= 10 * len(layout.segments)
 
 
-def test_a_checkpoint_names_every_segment_also_those_that_wait_h_g1():
+def test_checkpoint_names_every_segment_also_those_that_wait_h_g1():
     assert frontier().checkpoint().places == {ROOT: START, LEFT: START, RIGHT: START}
 
 
-def test_latest_is_the_end_at_open_for_active_segments_and_done_for_sealed_ones_h_g2():
+def test_latest_is_end_at_open_and_sealed_are_done_h_g2():
     reader = frontier(LATEST)
     assert reader.unresolved == {LEFT, RIGHT}
     assert reader.readable() == []
@@ -93,7 +93,7 @@ def test_latest_is_the_end_at_open_for_active_segments_and_done_for_sealed_ones_
     assert reader.checkpoint().places == {ROOT: DONE, LEFT: SegmentPosition(3, 4), RIGHT: START}
 
 
-def test_a_segment_made_after_an_open_at_latest_is_read_from_its_first_message_h_g2():
+def test_segment_created_after_latest_is_read_from_start_h_g2():
     reader = frontier(LATEST)
     reader.resolved(LEFT, SegmentPosition(3, 4))
     reader.resolved(RIGHT, SegmentPosition(3, 4))
@@ -105,7 +105,7 @@ def test_a_segment_made_after_an_open_at_latest_is_read_from_its_first_message_h
     assert reader.readable() == [RIGHT, SegmentId(3), SegmentId(4)]
 
 
-def test_a_checkpoint_of_another_life_of_the_topic_is_refused_h_c4():
+def test_checkpoint_of_another_life_of_topic_is_refused_h_c4():
     before = frontier(incarnation=1).checkpoint()
     with pytest.raises(Misuse, match="created again"):
         frontier(before, incarnation=2)
@@ -113,7 +113,7 @@ def test_a_checkpoint_of_another_life_of_the_topic_is_refused_h_c4():
     assert frontier(before).places == before.places  # a broker that does not tell says nothing against it
 
 
-def test_the_life_that_a_plain_topic_gets_when_it_is_migrated_is_in_checkpoints_from_then_on_h_c4():
+def test_incarnation_from_migration_enters_later_checkpoints_h_c4():
     reader = frontier()
     reader.follow(split_once().split(LEFT, now_ms=2), 7)
     assert reader.checkpoint().incarnation == 7
@@ -121,12 +121,12 @@ def test_the_life_that_a_plain_topic_gets_when_it_is_migrated_is_in_checkpoints_
         frontier(reader.checkpoint(), reader.layout, incarnation=8)
 
 
-def test_a_checkpoint_of_another_topic_is_refused():
+def test_checkpoint_of_another_topic_is_refused():
     with pytest.raises(Misuse, match="another topic"):
         Frontier(frontier().checkpoint(), split_once(), topic="topic://t/n/y")
 
 
-def test_a_checkpoint_survives_the_change_of_name_that_a_migration_asks_for():
+def test_checkpoint_survives_change_of_name_that_migration_asks_for():
     new, old = "topic://t/n/x", "persistent://t/n/x"
     for before, after in ((old, new), (new, old)):
         kept = Frontier(EARLIEST, split_once(), topic=before).checkpoint()
@@ -135,13 +135,13 @@ def test_a_checkpoint_survives_the_change_of_name_that_a_migration_asks_for():
         assert not kept.is_of("persistent://t/n/y")
 
 
-def test_a_layout_older_than_the_checkpoint_is_refused_rather_than_taken_for_a_loss():
+def test_layout_older_than_checkpoint_is_refused():
     later = frontier(layout=split_once().split(LEFT, now_ms=2)).checkpoint()
     with pytest.raises(Misuse, match="later layout"):
         frontier(later)
 
 
-def test_a_pruned_segment_that_was_not_done_is_a_loss_h_g4():
+def test_pruned_segment_that_was_not_done_is_loss_h_g4():
     reader = frontier()
     reader.taken(ROOT, SegmentPosition(7, 3))
     kept = reader.checkpoint()
@@ -152,7 +152,7 @@ def test_a_pruned_segment_that_was_not_done_is_a_loss_h_g4():
     assert again.readable() == [LEFT, RIGHT]
 
 
-def test_a_pruned_segment_that_was_done_is_no_loss():
+def test_pruned_segment_that_was_done_is_no_loss():
     reader = frontier()
     reader.ended(ROOT)
     kept = reader.checkpoint()
@@ -161,14 +161,14 @@ def test_a_pruned_segment_that_was_done_is_no_loss():
     assert frontier(kept, pruned).losses == ()
 
 
-def test_a_topic_that_is_not_there_any_more_is_a_loss_once():
+def test_topic_that_is_not_there_any_more_is_loss_once():
     reader = frontier()
     assert reader.gone(ROOT) == Loss(ROOT, START)
     assert reader.gone(ROOT) is None
     assert reader.readable() == [LEFT, RIGHT]
 
 
-def test_messages_deleted_behind_the_last_one_read_are_a_loss_and_those_before_it_are_not_h_g4():
+def test_messages_deleted_behind_last_read_are_loss_h_g4():
     reader = frontier()
     reader.taken(ROOT, SegmentPosition(7, 3))
     assert reader.trimmed(ROOT, SegmentPosition(7, 3), SegmentPosition(7, 3)) is None
@@ -180,7 +180,7 @@ def test_messages_deleted_behind_the_last_one_read_are_a_loss_and_those_before_i
     assert reader.places[ROOT] == SegmentPosition(7, 4)
 
 
-def test_a_message_around_the_place_whose_beginning_is_deleted_is_a_loss_once_h_g13():
+def test_deleted_start_of_surrounding_message_is_reported_once_h_g13():
     reader = frontier()
     between = SegmentPosition(7, 3, around=(7, 1))
     reader.taken(ROOT, between)
@@ -193,7 +193,7 @@ def test_a_message_around_the_place_whose_beginning_is_deleted_is_a_loss_once_h_
     assert reader.places[ROOT].around is None
 
 
-def test_who_asks_for_the_earliest_message_loses_nothing_that_was_deleted_before():
+def test_reader_from_earliest_loses_nothing_deleted_before():
     reader = frontier()
     assert reader.trimmed(ROOT, START, SegmentPosition(7, 4)) is None
     assert reader.places[ROOT] == SegmentPosition(7, 4)
@@ -201,7 +201,7 @@ def test_who_asks_for_the_earliest_message_loses_nothing_that_was_deleted_before
     assert later.trimmed(SegmentId(3), START, SegmentPosition(8, 0)) == Loss(SegmentId(3), START)
 
 
-def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
+def test_checkpoint_of_another_client_that_names_only_what_was_read():
     layout = split_once().split(LEFT, now_ms=2)
     reader = frontier(Checkpoint({LEFT: SegmentPosition(5, 1)}), layout)
     assert reader.places[ROOT] == DONE  # its child was read
@@ -210,12 +210,12 @@ def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
     assert reader.readable() == [LEFT, RIGHT]
 
 
-def test_latest_of_an_active_segment_in_another_clients_checkpoint_is_its_end_at_open():
+def test_latest_in_foreign_checkpoint_is_end_at_open():
     reader = frontier(Checkpoint({ROOT: DONE, LEFT: DONE, RIGHT: SegmentPosition(5, 1)}))
     assert reader.unresolved == {LEFT}
 
 
-def test_places_have_an_order_in_which_a_whole_entry_comes_after_its_messages():
+def test_whole_entry_orders_after_its_messages():
     ordered = [
         START,
         SegmentPosition(0, 0, 0),
@@ -230,7 +230,7 @@ def test_places_have_an_order_in_which_a_whole_entry_comes_after_its_messages():
     assert str(DONE) == "DONE"
 
 
-def test_parts_of_a_group_are_united_to_the_further_place_of_each_segment():
+def test_positions_of_group_unite_to_furthest_per_segment():
     whole = Checkpoint({ROOT: DONE, LEFT: SegmentPosition(1, 1), RIGHT: START}, Epoch(3), TOPIC, 9)
     mine = Checkpoint({LEFT: SegmentPosition(1, 5)}, Epoch(4), TOPIC, 9)
     both = united([whole, mine])
@@ -314,7 +314,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("sssssrrrrcxf"), st.integers(0, 60)),
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(0, 60))
-def test_a_checkpoint_taken_at_any_moment_replays_the_same_sequence_of_every_key_after_any_reshape(steps, which):
+def test_checkpoint_at_any_moment_replays_keys_after_any_reshape(steps, which):
     world = World()
     reader = Reader(world, EARLIEST)
     taken: list[tuple[int, Checkpoint]] = []

@@ -82,14 +82,14 @@ def expected(layout: dict) -> dict:
 
 
 @pytest.mark.parametrize("case", INITIAL, ids=lambda case: str(case["num_initial_segments"]))
-def test_a_new_topic_is_cut_as_pulsar_cuts_it(case):
+def test_new_topic_is_cut_as_pulsar_cuts_it(case):
     layout = initial(case["num_initial_segments"], now_ms=0)
     assert [[one.id, one.range.start, one.range.end] for one in layout.segments] == case["ranges"]
     assert (layout.epoch, layout.next_segment_id) == (case["epoch"], case["next_segment_id"])
 
 
 @pytest.mark.parametrize("case", VECTORS["sequences"], ids=lambda case: case["name"])
-def test_every_step_of_a_recorded_sequence_gives_the_recorded_layout(case):
+def test_every_step_of_recorded_sequence_gives_recorded_layout(case):
     layout = initial(case["num_initial_segments"], now_ms=1000)
     assert shown(layout) == expected(case["start"])
     for step in case["steps"]:
@@ -115,7 +115,7 @@ def test_what_pulsar_refuses_is_refused_with_its_own_error(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["migrated"], ids=lambda case: str(case["partitions"]))
-def test_a_migrated_topic_has_the_recorded_layout(case):
+def test_migrated_topic_has_recorded_layout(case):
     count = case["partitions"]
     topics = [f"{case['source']}-partition-{index}" for index in range(count)] or [case["source"]]
     layout = migrated(topics, now_ms=5)
@@ -137,19 +137,19 @@ def test_a_migrated_topic_has_the_recorded_layout(case):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 16, 17])
-def test_keys_go_where_the_released_client_sends_them(count):
+def test_keys_go_where_released_client_sends_them(count):
     layout, plain = initial(count, now_ms=0), synthetic([f"persistent://a/b/c-partition-{i}" for i in range(count)])
     for case in VECTORS["key_routing"]:
         assert layout.route_key(case["key"], Routing.LOW16).id == case[f"m1_segment_of_{count}"]
         assert plain.route_key(case["key"], Routing.LOW16).id == case[f"legacy_segment_of_{count}"]
 
 
-def test_a_split_at_a_hash_gives_the_hash_to_the_upper_child():
+def test_split_at_hash_gives_hash_to_upper_child():
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1, at=0x1234)
     assert [one.range.hex for one in layout.active] == ["0000-1233", "1234-ffff"]
 
 
-def test_a_split_into_many_and_a_merge_of_many_are_one_epoch_each():
+def test_split_and_merge_of_many_are_one_epoch_each():
     layout = initial(1, now_ms=0, buckets=4).split(SegmentId(0), now_ms=1, into=3)
     assert [one.id for one in layout.active] == [1, 2, 3]
     assert {one.buckets for one in layout.active} == {1}
@@ -160,7 +160,7 @@ def test_a_split_into_many_and_a_merge_of_many_are_one_epoch_each():
     assert layout.segment(SegmentId(1)).children == (4,)
 
 
-def test_a_seal_is_kept_with_its_operation_and_its_end():
+def test_seal_is_kept_with_its_operation_and_its_end():
     layout, children = initial(1, now_ms=0).burned([HashRange(0, 1), HashRange(2, SLOT_MAX)])
     ending = Ending(Position(3, 4), messages=9, bytes=90, first_publish_ms=5, last_publish_ms=6)
     after = layout.reshaped([SegmentId(0)], children, now_ms=7, op="op-1", endings={SegmentId(0): ending})
@@ -169,14 +169,14 @@ def test_a_seal_is_kept_with_its_operation_and_its_end():
     assert diff(after, after.removed(SegmentId(0))) == Diff((), (), (0,))
 
 
-def test_names_are_the_descriptors_that_clients_compute():
+def test_names_are_descriptors_that_clients_compute():
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1)
     names = [one.topic(TOPIC).text for one in layout.active]
     assert names == ["segment://public/default/x/0000-7fff-1", "segment://public/default/x/8000-ffff-2"]
     assert synthetic(["persistent://a/b/c"]).active[0].topic(TOPIC).text == "persistent://a/b/c"
 
 
-def test_ids_of_an_aborted_plan_are_not_handed_out_again_h_c2():
+def test_ids_of_aborted_plan_are_not_reused_h_c2():
     layout, first = initial(1, now_ms=0).burned([FULL])
     _, second = layout.burned([FULL])
     assert [first[0].id, second[0].id] == [1, 2]
@@ -211,12 +211,12 @@ A, B = Segment(SegmentId(0), HashRange(0, 99)), Segment(SegmentId(1), HashRange(
         (replace(A, state=State.SEALED, children=(SegmentId(0),), parents=(SegmentId(0),)), replace(B, range=FULL)),
     ],
 )
-def test_a_layout_that_contradicts_itself_cannot_be_made(segments):
+def test_layout_that_contradicts_itself_cannot_be_made(segments):
     with pytest.raises(Corrupt):
         Layout(Epoch(0), SegmentId(2), segments)
 
 
-def test_a_history_of_a_thousand_segments_routes_and_opens():
+def test_history_of_thousand_segments_routes_and_opens():
     layout = initial(1, now_ms=0)
     for step in range(250):
         layout = layout.split(layout.route(0x8000).id, now_ms=step)
@@ -299,11 +299,11 @@ TestReshaping = Reshaping.TestCase
 TestReshaping.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
-def test_a_child_is_a_value():
+def test_child_is_value():
     assert Child(SegmentId(1), FULL) == Child(SegmentId(1), FULL)
 
 
-def test_buckets_are_shared_out_by_a_split_added_by_a_merge_and_said_by_a_rebucket():
+def test_buckets_are_divided_added_or_set_by_rebucket():
     layout = initial(1, now_ms=0, buckets=5).split(SegmentId(0), now_ms=1)
     assert [one.buckets for one in layout.active] == [2, 2]
     assert layout.merge([SegmentId(1), SegmentId(2)], now_ms=2).active[0].buckets == 4

@@ -26,21 +26,21 @@ def open_ids(layout: Layout, *done: SegmentId) -> list[SegmentId]:
     return [one.id for one in open_segments(layout, done)]
 
 
-def test_only_the_root_is_open_at_first():
+def test_only_root_is_open_at_first():
     assert open_ids(three_generations()) == [ROOT]
 
 
-def test_an_empty_middle_generation_does_not_open_the_grandchildren_h_f1():
+def test_empty_middle_generation_does_not_open_grandchildren_h_f1():
     assert open_ids(three_generations(), LEFT) == [ROOT]
 
 
-def test_children_open_one_generation_after_the_other():
+def test_children_open_one_generation_after_other():
     layout = three_generations()
     assert open_ids(layout, ROOT) == [ROOT, LEFT, RIGHT]
     assert open_ids(layout, ROOT, LEFT) == [ROOT, LEFT, RIGHT, LEFT_LOWER, LEFT_UPPER]
 
 
-def test_a_merge_waits_for_both_sides():
+def test_merge_waits_for_both_sides():
     layout = three_generations().merge([LEFT_UPPER, RIGHT], now_ms=3)
     merged = SegmentId(5)
     assert merged not in open_ids(layout, ROOT, LEFT, LEFT_UPPER)
@@ -56,13 +56,13 @@ def test_ancestors_and_descendants_mirror_each_other():
         assert all(one.id in ancestors(layout, other) for other in descendants(layout, one.id))
 
 
-def test_segments_are_removed_from_the_oldest_on():
+def test_segments_are_removed_from_oldest_on():
     layout = three_generations()
     assert removable(layout) == [ROOT]
     assert removable(layout.removed(ROOT)) == [LEFT]
 
 
-def test_lineage_of_many_is_the_union_of_each():
+def test_lineage_of_many_is_union_of_each():
     layout = three_generations().merge([LEFT_UPPER, RIGHT], now_ms=3)
     ids = [one.id for one in layout.segments]
     for chosen in (ids, ids[:2], ids[3:], [ids[-1]], []):

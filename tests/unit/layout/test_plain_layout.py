@@ -15,7 +15,7 @@ from magnetar.layout.routing import Routing
 PLAIN = topic_name("persistent://public/default/orders")
 
 
-def test_a_plain_topic_is_one_segment_over_all_keys_and_a_partitioned_one_a_segment_for_each():
+def test_plain_topic_is_one_segment_and_partition_one_each():
     one = synthetic(topics_of(PLAIN, 0))
     assert [(segment.id, segment.range, segment.legacy_topic) for segment in one.segments] == [(0, FULL, str(PLAIN))]
     three = synthetic(topics_of(PLAIN, 3))
@@ -26,7 +26,7 @@ def test_a_plain_topic_is_one_segment_over_all_keys_and_a_partitioned_one_a_segm
     assert not is_plain(initial(3, now_ms=0))
 
 
-def test_a_partition_that_comes_is_added_and_those_before_keep_their_ids():
+def test_added_partition_keeps_existing_ids():
     before = synthetic(topics_of(PLAIN, 2), epoch=2)
     assert grown(before, topics_of(PLAIN, 2)) is before
     after = grown(before, topics_of(PLAIN, 3))
@@ -36,13 +36,13 @@ def test_a_partition_that_comes_is_added_and_those_before_keep_their_ids():
     assert after.next_segment_id == 3
 
 
-def test_ids_that_a_plan_burned_stay_burned_when_partitions_come_h_c2():
+def test_burned_ids_stay_burned_when_partitions_are_added_h_c2():
     before, _ = synthetic(topics_of(PLAIN, 2)).burned(children_of(synthetic(topics_of(PLAIN, 2))))
     assert grown(before, topics_of(PLAIN, 3)).next_segment_id == 4
 
 
 @pytest.mark.parametrize("partitions", [0, 1, 3])
-def test_after_a_migration_no_new_segment_is_read_before_every_plain_topic_is_done(partitions: int):
+def test_new_segments_wait_for_every_plain_topic_after_migration(partitions: int):
     layout = migrated(topics_of(PLAIN, partitions), now_ms=1)
     old = [one.id for one in layout.segments if one.legacy_topic]
     new = [one.id for one in layout.active]
@@ -53,7 +53,7 @@ def test_after_a_migration_no_new_segment_is_read_before_every_plain_topic_is_do
     assert all(layout.segment(SegmentId(id)).range == FULL for id in old), "keys of any hash were there"
 
 
-def test_keys_of_a_partitioned_topic_go_where_they_always_went_whatever_the_routing():
+def test_keys_of_partitioned_topic_keep_destination_under_any_routing():
     layout = synthetic(topics_of(PLAIN, 4))
     for routing in Routing:
         assert [layout.route_key(key, routing).id for key in ("a", "hello", "key-1", "pulsar")] == [2, 3, 0, 3]

@@ -12,7 +12,7 @@ from magnetar.layout.range_split import cut_at, cut_into, initial, joined
 
 
 @given(st.integers(0, SLOT_MAX - 1), st.integers(2, 40), st.integers(1, SLOT_MAX))
-def test_parts_join_to_the_whole_and_differ_by_one_at_most(start, parts, size):
+def test_parts_join_to_whole_and_differ_by_one_at_most(start, parts, size):
     whole = HashRange(start, min(SLOT_MAX, start + size))
     if parts > len(whole):
         with pytest.raises(InvalidRange):
@@ -24,13 +24,13 @@ def test_parts_join_to_the_whole_and_differ_by_one_at_most(start, parts, size):
 
 
 @given(st.integers(0, SLOT_MAX - 1), st.integers(1, SLOT_MAX))
-def test_two_parts_are_the_halves_that_pulsar_makes(start, size):
+def test_two_parts_are_halves_that_pulsar_makes(start, size):
     whole = HashRange(start, min(SLOT_MAX, start + size))
     assert cut_into(whole, 2) == whole.split()
 
 
 @pytest.mark.parametrize("at", [0, -1, 0x10000])
-def test_a_cut_leaves_something_on_both_sides(at):
+def test_cut_leaves_something_on_both_sides(at):
     with pytest.raises(InvalidRange):
         cut_at(FULL, at)
     assert joined(cut_at(FULL, SLOT_MAX)) == FULL
@@ -43,6 +43,6 @@ def test_only_neighbours_are_joined(parts):
 
 
 @pytest.mark.parametrize("count", [0, 65537])
-def test_a_topic_starts_with_some_segments(count):
+def test_topic_starts_with_some_segments(count):
     with pytest.raises(InvalidRange):
         initial(count)

@@ -32,7 +32,7 @@ def a_graph() -> Layout:
     return layout.merge([B, C], now_ms=3).split(D, now_ms=4)
 
 
-def test_all_that_came_before_a_place_is_behind_the_reader_and_all_after_it_before() -> None:
+def test_earlier_messages_are_behind_reader_and_later_ones_ahead() -> None:
     layout = a_graph()
     assert released(layout, {D: ReadPosition(3, 1)}) == {A, B, C}
     assert unread(layout, {D: ReadPosition(3, 1)}) == [E, SegmentId(5)]
@@ -47,11 +47,11 @@ def test_all_that_came_before_a_place_is_behind_the_reader_and_all_after_it_befo
     }
 
 
-def test_a_place_in_a_segment_that_is_gone_says_nothing_of_the_others() -> None:
+def test_place_in_segment_that_is_gone_says_nothing_of_others() -> None:
     assert released(initial(2, now_ms=1), {SegmentId(77): DONE}) == set()
 
 
-def test_of_two_readers_the_later_one_counts_in_every_segment_alone() -> None:
+def test_of_two_readers_later_one_counts_in_every_segment_alone() -> None:
     layout = a_graph()
     first, second = {B: ReadPosition(1, 7), C: ReadPosition(2, 2)}, {B: ReadPosition(1, 3), C: DONE}
     both = ahead(layout, first, second)
@@ -60,7 +60,7 @@ def test_of_two_readers_the_later_one_counts_in_every_segment_alone() -> None:
     assert ahead(layout, both, {}) == both
 
 
-def test_few_words_say_the_same_wherever_a_reader_stands() -> None:
+def test_few_words_say_same_wherever_reader_stands() -> None:
     chance = random.Random(5)
     layout = a_graph()
     for _ in range(30):
@@ -79,7 +79,7 @@ def test_few_words_say_the_same_wherever_a_reader_stands() -> None:
         assert len(few) < len(everywhere)
 
 
-def test_a_reader_that_left_its_parents_behind_unread_is_written_out() -> None:
+def test_reader_that_left_its_parents_behind_unread_is_written_out() -> None:
     layout = a_graph()
     everywhere = {**stands(layout, {}), E: ReadPosition(4, 1)}
     assert stands(layout, shortened(layout, everywhere)) == everywhere
@@ -99,7 +99,7 @@ def test_marks_that_do_not_grow_are_refused() -> None:
             CutColumns.of([CutPoint(ReadPosition(1, 1), 1, 10), mark]).check(ReadPosition(1, 0))
 
 
-def test_marks_come_back_from_their_columns_and_unknown_times_are_nought() -> None:
+def test_marks_are_restored_from_columns_with_unknown_times_zero() -> None:
     marks = (CutPoint(ReadPosition(1, 1), 1, 10, 5), CutPoint(ReadPosition(1, 2), 1, 10))
     assert ReadableRange(ReadPosition(1, 0), CutColumns.of(marks)).marks == marks
     assert ReadableRange(ReadPosition(1, 0), CutColumns.of(marks)._replace(times=[5])).marks == marks

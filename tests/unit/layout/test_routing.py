@@ -20,12 +20,12 @@ from tests.support.golden_vectors import load
         ("pulsar", 0x8054, 0x7BBB),
     ],
 )
-def test_both_halves_of_the_hash(key, high, low):
+def test_both_halves_of_hash(key, high, low):
     assert segment_hash(key, Routing.HIGH16) == high
     assert segment_hash(key.encode(), Routing.LOW16) == low
 
 
-def test_the_released_client_takes_the_low_half():
+def test_released_client_takes_low_half():
     for case in load("layouts.json")["key_routing"]:
         assert segment_hash(case["key"], Routing.LOW16) == case["m1_hash"]
 
@@ -41,7 +41,7 @@ def test_the_released_client_takes_the_low_half():
         ("", Routing.HIGH16),
     ],
 )
-def test_the_version_of_a_client_tells_its_half_h_e12(version, routing):
+def test_version_of_client_tells_its_half_h_e12(version, routing):
     assert routing_of(version) is routing
 
 
@@ -57,5 +57,5 @@ def test_the_version_of_a_client_tells_its_half_h_e12(version, routing):
         ("", False),
     ],
 )
-def test_the_version_of_a_client_of_pulsars_tells_whether_it_knows_entry_buckets(version, knows):
+def test_version_of_pulsar_client_tells_support_of_buckets(version, knows):
     assert shares_by_buckets(version) is knows

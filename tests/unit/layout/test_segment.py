@@ -18,13 +18,13 @@ def test_equal_buckets_start_at_equal_distances():
 
 
 @pytest.mark.parametrize("count", [0, 1025])
-def test_a_count_out_of_bounds_is_refused(count):
+def test_count_out_of_bounds_is_refused(count):
     with pytest.raises(InvalidRange):
         bucket_splits(count)
 
 
 @pytest.mark.parametrize("name", ["topic://public/default/x", "persistent://public/default/x"])
-def test_a_segment_of_a_migrated_topic_is_found_by_the_name_that_it_had_before(name):
+def test_segment_of_migrated_topic_is_found_by_old_name(name):
     made = Segment(SegmentId(1), FULL)
     assert str(made.topic(topic_name(name))) == "segment://public/default/x/0000-ffff-1"
     before = Segment(SegmentId(0), FULL, legacy_topic="persistent://public/default/x")

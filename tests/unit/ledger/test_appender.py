@@ -20,7 +20,7 @@ from tests.unit.ledger.world import Answers, World, a_config, a_run, contents, p
 pytestmark = pytest.mark.real_clock
 
 
-async def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
+async def test_idle_topic_owns_no_ledger_and_first_run_makes_one():
     world = World()
     managed = await world.open()
     assert not world.ledgers.memory.ledgers
@@ -28,7 +28,7 @@ async def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
     assert len(world.ledgers.memory.ledgers) == 1
 
 
-async def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
+async def test_runs_given_while_first_ledger_is_made_keep_their_order():
     world = World()
     managed = await world.open()
     answers = Answers()
@@ -41,7 +41,7 @@ async def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
     assert not answers.failed
 
 
-async def test_an_empty_run_is_the_callers_mistake():
+async def test_empty_run_is_callers_mistake():
     managed = await World().open()
     with pytest.raises(Misuse):
         managed.append(a_run(), Answers())
@@ -70,7 +70,7 @@ async def test_ledgers_are_rolled_between_runs_and_read_as_one(limit):
     assert world.ledgers.memory.ledgers[1].sealed
 
 
-async def test_a_run_larger_than_a_ledger_still_goes_into_one():
+async def test_run_larger_than_ledger_still_goes_into_one():
     managed = await World(config=a_config(entries_max=2)).open()
     answers = Answers()
     managed.append(a_run("1:a", "2:b", "3:c", "4:d"), answers)
@@ -79,7 +79,7 @@ async def test_a_run_larger_than_a_ledger_still_goes_into_one():
     assert [answer for _, answer in answers.all] == [Position(1, 0), Position(2, 0)]
 
 
-async def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_made():
+async def test_full_idle_ledger_is_closed_without_successor():
     world = World(config=a_config(entries_max=1))
     managed = await world.open()
     await publish(managed, "1:a")
@@ -88,7 +88,7 @@ async def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_mad
     assert managed.chain.links[0].closed_ms
 
 
-async def test_a_young_ledger_is_not_rolled_by_entries_and_an_old_one_is():
+async def test_young_ledger_is_not_rolled_by_entries():
     managed = await World(config=a_config(entries_max=1, age_min_s=1000.0)).open()
     assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 1]
     managed = await World(config=a_config(age_max_s=0.0)).open()
@@ -96,7 +96,7 @@ async def test_a_young_ledger_is_not_rolled_by_entries_and_an_old_one_is():
 
 
 @pytest.mark.parametrize("landed", [False, True])
-async def test_a_dead_writer_is_replaced_and_what_it_owed_is_sent_again_once_and_in_order(landed):
+async def test_dead_writer_is_replaced_and_pending_runs_resent_in_order(landed):
     world = World(config=a_config(cache_bytes=0))
     managed = await world.open()
     await publish(managed, "0:a")
@@ -119,7 +119,7 @@ async def test_a_dead_writer_is_replaced_and_what_it_owed_is_sent_again_once_and
 
 
 @pytest.mark.parametrize("landed", [0, 1, 3])
-async def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_the_rest(landed):
+async def test_crash_with_runs_in_flight_loses_nothing_confirmed(landed):
     world = World()
     managed = await world.open()
     await publish(managed, "0:a", "1:b")
@@ -133,7 +133,7 @@ async def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_
     assert (again.entries, again.messages, again.bytes) == (len(found), len(found), 3 * len(found))
 
 
-async def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
+async def test_ledger_whose_writer_died_before_confirming_anything_is_gone():
     world = World()
     managed = await world.open()
     world.ledgers.fail_append(TimedOut("no answer"), landed=True)
@@ -143,7 +143,7 @@ async def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
     assert list(world.ledgers.memory.ledgers) == [2]
 
 
-async def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
+async def test_repeatedly_dying_writers_end_topic_and_answer_everybody():
     world = World()
     managed = await world.open()
     answers = Answers()
@@ -157,7 +157,7 @@ async def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybo
         await publish(managed, "3:c")
 
 
-async def test_when_no_ledger_can_be_made_everything_fails_and_so_does_what_comes_later():
+async def test_failed_ledger_creation_fails_current_and_later_runs():
     world = World()
     managed = await world.open()
     await publish(managed, "0:a")
@@ -174,7 +174,7 @@ async def test_when_no_ledger_can_be_made_everything_fails_and_so_does_what_come
     assert isinstance(managed.failed, StorageFailed)
 
 
-async def test_an_owner_that_was_fenced_acknowledges_nothing_more():
+async def test_owner_that_was_fenced_acknowledges_nothing_more():
     world = World()
     old = await world.open()
     await publish(old, "0:a")
@@ -190,7 +190,7 @@ async def test_an_owner_that_was_fenced_acknowledges_nothing_more():
     assert await contents(new) == [b"0:a", b"3:x"]
 
 
-async def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
+async def test_two_owners_that_both_opened_idle_topic_cannot_both_append():
     world = World()
     first = await world.open()
     second = await world.rival().open()
@@ -201,7 +201,7 @@ async def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
     assert await contents(second) == [b"1:a"]
 
 
-async def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices():
+async def test_roll_without_metadata_store_is_postponed_unnoticed():
     world = World(config=a_config(entries_max=2))
     managed = await world.open()
     await publish(managed, "0:a")
@@ -212,7 +212,7 @@ async def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices
     assert await contents(managed) == [b"0:a", b"1:b", b"2:c", b"3:d"]
 
 
-async def test_the_first_ledger_cannot_be_put_off():
+async def test_first_ledger_cannot_be_put_off():
     world = World()
     managed = await world.open()
     world.ledgers.fail_create(NotEnoughNodes("no bookies"))
@@ -221,7 +221,7 @@ async def test_the_first_ledger_cannot_be_put_off():
 
 
 @pytest.mark.parametrize("happened", [False, True])
-async def test_a_roll_whose_answer_is_lost_goes_on(happened):
+async def test_roll_whose_answer_is_lost_goes_on(happened):
     world = World(config=a_config(entries_max=1))
     managed = await world.open()
     await publish(managed, "0:a")

@@ -14,7 +14,7 @@ from tests.unit.ledger.world import Answers, World, a_run, contents, publish, se
 pytestmark = pytest.mark.real_clock
 
 
-async def test_first_run_of_a_prepared_topic_waits_for_no_record():
+async def test_first_run_of_prepared_topic_waits_for_no_record():
     world = World()
     managed = await world.open()
     await managed.prepare()
@@ -41,7 +41,7 @@ async def test_prepared_topic_that_nobody_writes_to_leaves_nothing_behind():
         assert not world.ledgers.memory.ledgers, end
 
 
-async def test_topic_that_cannot_be_prepared_now_takes_its_first_run_later():
+async def test_topic_unprepared_now_accepts_first_run_later():
     world = World()
     managed = await world.open()
     world.ledgers.fail_create(NotReady("no bookies"))
@@ -50,7 +50,7 @@ async def test_topic_that_cannot_be_prepared_now_takes_its_first_run_later():
     assert await publish(managed, "1:a") == [Position(1, 0)]
 
 
-async def test_runs_that_come_while_a_topic_is_prepared_go_into_its_first_ledger():
+async def test_runs_during_preparation_go_into_first_ledger():
     world = World()
     managed = await world.open()
     answers = Answers()

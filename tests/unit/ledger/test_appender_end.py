@@ -47,7 +47,7 @@ async def test_terminate_confirms_what_came_before_and_seals_what_comes_after():
     assert await contents(again) == [b"1:a", b"2:b"]
 
 
-async def test_terminate_while_a_writer_dies_waits_for_the_runs_that_are_sent_again():
+async def test_termination_waits_for_runs_resent_after_dead_writer():
     world = World()
     managed = await world.open()
     answers = Answers()
@@ -58,14 +58,14 @@ async def test_terminate_while_a_writer_dies_waits_for_the_runs_that_are_sent_ag
     assert answers.confirmed == [b"1:a", b"2:b"]
 
 
-async def test_terminate_of_an_empty_topic():
+async def test_terminate_of_empty_topic():
     world = World()
     managed = await world.open()
     assert await managed.terminate() == BEFORE_ALL
     assert (await world.crash().open()).terminated == BEFORE_ALL
 
 
-async def test_two_terminations_at_once_agree_and_the_first_properties_stay():
+async def test_two_terminations_at_once_agree_and_first_properties_stay():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -74,7 +74,7 @@ async def test_two_terminations_at_once_agree_and_the_first_properties_stay():
     assert (await world.crash().open()).properties == {"op": "7"}
 
 
-async def test_a_termination_that_did_not_happen_lets_the_waiting_runs_in():
+async def test_termination_that_did_not_happen_lets_waiting_runs_in():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -90,7 +90,7 @@ async def test_a_termination_that_did_not_happen_lets_the_waiting_runs_in():
     assert await managed.terminate() == Position(1, 1)
 
 
-async def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_it():
+async def test_termination_that_may_have_happened_acknowledges_nothing_behind_it():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -106,7 +106,7 @@ async def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_
     assert (await world.crash().open()).terminated == Position(1, 0)
 
 
-async def test_a_termination_whose_caller_gives_up_is_carried_to_its_end():
+async def test_termination_whose_caller_gives_up_is_carried_to_its_end():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -120,7 +120,7 @@ async def test_a_termination_whose_caller_gives_up_is_carried_to_its_end():
     assert managed.terminated == Position(1, 0)
 
 
-async def test_a_topic_let_go_while_its_end_is_written_acknowledges_nothing_behind_it():
+async def test_topic_released_during_termination_acknowledges_nothing_behind_end():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -133,7 +133,7 @@ async def test_a_topic_let_go_while_its_end_is_written_acknowledges_nothing_behi
         await publish(managed, "2:b")
 
 
-async def test_terminate_by_an_owner_that_was_replaced_is_fenced():
+async def test_terminate_by_owner_that_was_replaced_is_fenced():
     world = World()
     old = await world.open()
     await publish(old, "1:a")
@@ -143,7 +143,7 @@ async def test_terminate_by_an_owner_that_was_replaced_is_fenced():
     assert new.terminated is None
 
 
-async def test_close_confirms_what_was_given_and_the_next_owner_recovers_nothing():
+async def test_close_confirms_what_was_given_and_next_owner_recovers_nothing():
     world = World()
     managed = await world.open()
     world.ledgers.hold()
@@ -163,7 +163,7 @@ async def test_close_confirms_what_was_given_and_the_next_owner_recovers_nothing
     assert await contents(again) == [b"1:a"]
 
 
-async def test_close_without_a_metadata_store_still_closes():
+async def test_close_without_metadata_store_still_closes():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -173,7 +173,7 @@ async def test_close_without_a_metadata_store_still_closes():
         await publish(managed, "2:b")
 
 
-async def test_terminate_writes_its_record_and_leaves_the_ledger_to_be_closed_later():
+async def test_termination_writes_record_and_closes_ledger_later():
     for later in ("trim", "close"):
         world = World()
         managed = await world.open()

@@ -21,7 +21,7 @@ def a_block(size: int) -> Run:
     return run_of([bytes(size)])
 
 
-def test_block_read_first_goes_where_the_sum_is_too_large() -> None:
+def test_block_read_first_goes_where_sum_is_too_large() -> None:
     cache, holders = BlockCache(10_000), [Holder() for _ in range(4)]
     for holder in holders:
         cache.put(holder, a_block(3_000))
@@ -29,14 +29,14 @@ def test_block_read_first_goes_where_the_sum_is_too_large() -> None:
     assert (len(cache), cache.bytes <= 10_000) == (2, True)
 
 
-def test_block_larger_than_the_sum_is_kept_alone() -> None:
+def test_block_larger_than_sum_is_kept_alone() -> None:
     cache, first, second = BlockCache(10_000), Holder(), Holder()
     cache.put(first, a_block(3_000))
     cache.put(second, a_block(20_000))
     assert (first.released, second.released, len(cache)) == (1, 0, 1)
 
 
-def test_next_block_of_a_holder_replaces_its_charge() -> None:
+def test_next_block_of_holder_replaces_its_charge() -> None:
     cache, holder = BlockCache(10_000), Holder()
     for _ in range(10):
         cache.put(holder, a_block(3_000))

@@ -28,21 +28,21 @@ def every_chain() -> Iterator[tuple[Chain, list[Position]]]:
 CHAINS = list(every_chain())
 
 
-def test_clamp_finds_the_first_entry_at_or_after_any_place():
+def test_clamp_finds_first_entry_at_or_after_any_place():
     for chain, entries in CHAINS:
         for place in PLACES:
             later = [entry for entry in entries if entry >= place]
             assert chain.clamp(place) == (later[0] if later else chain.end)
 
 
-def test_after_is_the_next_entry_whether_or_not_the_place_exists():
+def test_after_is_next_entry_whether_or_not_place_exists():
     for chain, entries in CHAINS:
         for place in PLACES:
             later = [entry for entry in entries if entry > place]
             assert chain.after(place) == (later[0] if later else chain.end)
 
 
-def test_before_is_the_previous_entry_or_the_place_before_the_first():
+def test_before_is_previous_entry_or_place_before_first():
     for chain, entries in CHAINS:
         for place in PLACES:
             earlier = [entry for entry in entries if entry < place]
@@ -61,7 +61,7 @@ def test_rank_counts_and_nth_finds():
         assert chain.nth(len(entries)) == chain.end
 
 
-def test_entries_between_counts_what_lies_in_the_half_open_interval():
+def test_entries_between_counts_what_lies_in_half_open_interval():
     for chain, entries in CHAINS:
         for start, end in product(PLACES, PLACES):
             assert chain.entries_between(start, end) == sum(start < entry <= end for entry in entries)
@@ -78,14 +78,14 @@ def test_totals_last_and_membership():
             assert chain.first == entries[0]
 
 
-def test_an_empty_chain_stands_before_all_and_a_first_ledger_before_its_first_entry():
+def test_empty_chain_precedes_all_and_ledger_its_first_entry():
     assert Chain().last == BEFORE_ALL
     assert Chain().before(Chain().first) == BEFORE_ALL
     assert Chain([LedgerSpan(4)]).last == Position(4, -1)
     assert Chain([LedgerSpan(4)]).first == Position(4, 0)
 
 
-def test_dropping_everything_keeps_the_last_position():
+def test_dropping_everything_keeps_last_position():
     chain = Chain([LedgerSpan(4, 7)])
     last = chain.last
     chain.install([], floor=last)
@@ -96,7 +96,7 @@ def test_dropping_everything_keeps_the_last_position():
     assert chain.after(last) == Position(9, 0)
 
 
-def test_a_place_at_the_end_of_a_closed_ledger_leads_into_the_next_one():
+def test_place_at_end_of_closed_ledger_leads_into_next_one():
     chain = Chain([LedgerSpan(4, 2)])
     end = chain.end
     chain.install([*chain.links, LedgerSpan(8)])
@@ -107,12 +107,12 @@ def test_a_place_at_the_end_of_a_closed_ledger_leads_into_the_next_one():
     assert (chain.entries, chain.bytes, chain.messages) == (5, 30, 3)
 
 
-def test_ledgers_out_of_order_are_a_bug():
+def test_ledgers_out_of_order_are_bug():
     with pytest.raises(AssertionError):
         Chain([LedgerSpan(5), LedgerSpan(4)])
 
 
-def test_a_reader_can_be_before_an_entry_behind_the_last_of_a_ledger_and_where_things_were_trimmed():
+def test_reader_may_stand_at_any_edge_of_ledgers():
     for chain, entries in CHAINS:
         sizes = {link.ledger: link.entries for link in chain.links}
         for place in PLACES:
@@ -125,7 +125,7 @@ def test_a_reader_can_be_before_an_entry_behind_the_last_of_a_ledger_and_where_t
             assert chain.can_be_next(place) == expected, (chain.links, chain.floor, place)
 
 
-def test_behind_a_closed_ledger_an_empty_one_may_have_been():
+def test_behind_closed_ledger_empty_one_may_have_been():
     chain = Chain([LedgerSpan(3, 2, closed_ms=5)])
     assert chain.can_be_next(Position(4, 0))
     assert not chain.can_be_next(Position(4, 1))

@@ -30,7 +30,7 @@ def small_ledgers(**changed):
     return a_config(entries_max=3, **changed)
 
 
-async def test_a_missing_topic_is_made_or_not_found():
+async def test_missing_topic_is_made_or_not_found():
     world = World()
     with pytest.raises(TopicNotFound):
         await world.open(create=False)
@@ -57,7 +57,7 @@ async def test_positions_lead_through_all_ledgers_and_back():
     assert managed.entries_between(BEFORE_ALL, AFTER_ALL) == 10
 
 
-async def test_the_tail_is_read_from_memory_and_the_rest_from_the_ledgers():
+async def test_tail_is_read_from_memory_and_rest_from_ledgers():
     world = World(config=a_config(cache_bytes=5 * 400))
     managed = await world.open()
     positions = await publish(managed, *TEN)
@@ -72,7 +72,7 @@ async def test_the_tail_is_read_from_memory_and_the_rest_from_the_ledgers():
     assert world.ledgers.reads == 1
 
 
-async def test_a_read_is_bounded_by_entries_and_bytes_and_never_spans_ledgers():
+async def test_read_is_bounded_and_never_spans_ledgers():
     managed = await World(config=a_config(cache_bytes=0, entries_max=4)).open()
     await publish(managed, *TEN)
 
@@ -89,7 +89,7 @@ async def test_a_read_is_bounded_by_entries_and_bytes_and_never_spans_ledgers():
     assert await managed.read(AFTER_ALL, 100, 100) is None
 
 
-async def test_a_backlog_read_of_the_ledger_that_is_written_sees_what_was_confirmed_since_it_was_opened():
+async def test_backlog_read_sees_entries_confirmed_since_open():
     world = World(config=a_config(cache_bytes=0))
     world.ledgers.readers_lag = True
     managed = await world.open()
@@ -99,7 +99,7 @@ async def test_a_backlog_read_of_the_ledger_that_is_written_sees_what_was_confir
     assert await contents(managed) == [b"1:a", b"2:b"]
 
 
-async def test_a_ledger_that_vanished_under_its_record_is_an_error_and_not_a_gap():
+async def test_ledger_missing_under_record_is_error_and_no_gap():
     world = World(config=small_ledgers(cache_bytes=0))
     managed = await world.open()
     await publish(managed, *TEN)
@@ -194,7 +194,7 @@ async def test_two_trims_at_once_do_not_move_last_back():
     assert (await world.crash().open()).last == positions[-1]
 
 
-async def test_trim_closes_a_ledger_that_is_too_old_although_nobody_appends():
+async def test_trim_closes_ledger_that_is_too_old_although_nobody_appends():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -204,7 +204,7 @@ async def test_trim_closes_a_ledger_that_is_too_old_although_nobody_appends():
     assert not world.ledgers.memory.ledgers
 
 
-async def test_appends_go_on_while_the_record_is_trimmed():
+async def test_appends_go_on_while_record_is_trimmed():
     world = World(config=small_ledgers())
     managed = await world.open()
     positions = await publish(managed, *TEN)
@@ -221,7 +221,7 @@ async def test_appends_go_on_while_the_record_is_trimmed():
     assert managed.last == more[-1]
 
 
-async def test_a_reader_behind_a_trim_goes_on_at_the_first_entry_that_is_left():
+async def test_reader_behind_trim_continues_at_first_entry():
     managed = await World(config=small_ledgers(cache_bytes=0)).open()
     positions = await publish(managed, *TEN)
     assert await managed.read(positions[0], 100, 1) is not None
@@ -231,7 +231,7 @@ async def test_a_reader_behind_a_trim_goes_on_at_the_first_entry_that_is_left():
     assert run.position(0) == positions[6]
 
 
-async def test_trim_by_an_owner_that_was_replaced_deletes_nothing():
+async def test_trim_by_owner_that_was_replaced_deletes_nothing():
     world = World(config=small_ledgers())
     managed = await world.open()
     positions = await publish(managed, *TEN)
@@ -257,7 +257,7 @@ async def test_delete_answers_pending_runs_and_again_is_no_error():
     assert fresh.entries == 0
 
 
-async def test_a_topic_made_again_while_its_deletion_was_interrupted_is_empty():
+async def test_topic_made_again_while_its_deletion_was_interrupted_is_empty():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -267,7 +267,7 @@ async def test_a_topic_made_again_while_its_deletion_was_interrupted_is_empty():
     assert not world.ledgers.memory.ledgers
 
 
-async def test_a_deletion_that_goes_on_late_leaves_a_topic_made_anew_alone():
+async def test_deletion_that_goes_on_late_leaves_topic_made_anew_alone():
     """Another owner finished it and made the topic again while the first one stood between its mark and the end."""
 
     world = World()

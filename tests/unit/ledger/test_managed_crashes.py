@@ -31,7 +31,7 @@ async def no_orphans(world: World) -> bool:
     return not await sweep(world.ledgers, world.metadata)
 
 
-def test_crash_at_every_step_of_publishing_rolling_and_trimming_loses_nothing_confirmed_and_sweeps_clean():
+def test_crash_while_publishing_rolling_or_trimming_loses_nothing_confirmed():
     confirmed: list[bytes] = []
     given = [f"{index}:x".encode() for index in range(8)]
 
@@ -59,7 +59,7 @@ def test_crash_at_every_step_of_publishing_rolling_and_trimming_loses_nothing_co
     assert at_every_step(story, check) > 30
 
 
-def test_crash_at_every_step_of_terminating_never_shows_a_run_behind_the_end():
+def test_crash_while_terminating_never_shows_run_behind_end():
     told: list[object] = []
 
     async def story(world: World) -> None:
@@ -81,7 +81,7 @@ def test_crash_at_every_step_of_terminating_never_shows_a_run_behind_the_end():
     at_every_step(story, check)
 
 
-def test_crash_at_every_step_of_deleting_leaves_a_whole_topic_or_nothing():
+def test_crash_while_deleting_leaves_whole_topic_or_nothing():
     async def story(world: World) -> None:
         world.config = small_ledgers()
         managed = await world.open()

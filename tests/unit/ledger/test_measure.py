@@ -53,7 +53,7 @@ def check(found: Measurement, want: dict[Position, tuple[int, int]]) -> None:
     assert (found.messages, found.bytes) == max(want.values())
 
 
-async def test_every_mark_and_the_whole_are_exact_from_any_start_to_any_end() -> None:
+async def test_marks_and_totals_are_exact_between_any_positions() -> None:
     managed, facts = await filled(60)
     chance = random.Random(1)
     for _ in range(150):
@@ -71,7 +71,7 @@ async def test_every_mark_and_the_whole_are_exact_from_any_start_to_any_end() ->
             assert end_messages >= messages or end_bytes >= size
 
 
-async def test_a_small_limit_can_be_kept_to_the_entry() -> None:
+async def test_small_limit_can_be_kept_to_entry() -> None:
     managed, facts = await filled(60, per_ledger=1000)
     found = await measured(managed, facts[0][0], facts[-1][0], Limits(5, None, 64))
     want = [messages for messages, _ in truth(facts, 0, 59).values()]

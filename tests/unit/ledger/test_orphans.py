@@ -11,7 +11,7 @@ from tests.unit.ledger.world import PATH, World, publish
 pytestmark = pytest.mark.real_clock
 
 
-async def test_a_ledger_without_a_record_goes_at_the_second_sweep():
+async def test_ledger_without_record_goes_at_second_sweep():
     world = World()
     managed = await world.open()
     await publish(managed, "1:a")
@@ -25,7 +25,7 @@ async def test_a_ledger_without_a_record_goes_at_the_second_sweep():
     assert sorted(world.ledgers.memory.ledgers) == [1, foreign.ledger]
 
 
-async def test_a_ledger_that_gets_its_record_between_two_sweeps_stays():
+async def test_ledger_that_gets_its_record_between_two_sweeps_stays():
     world = World()
     writer = await world.ledgers.create(snapshot_custom("/a/cursor"))
     suspects = await sweep(world.ledgers, world.metadata)
@@ -37,7 +37,7 @@ async def test_a_ledger_that_gets_its_record_between_two_sweeps_stays():
 @pytest.mark.parametrize(
     "value", [b'{"v":2}', b"\x08\x01protobuf", b"[1]", b'{"v":1,"ledgers":[7]}', b'{"v":1,"snapshot":7}']
 )
-async def test_a_record_that_cannot_be_read_keeps_all_its_ledgers(value):
+async def test_record_that_cannot_be_read_keeps_all_its_ledgers(value):
     world = World()
     await world.ledgers.create(data_custom(PATH))
     await world.metadata.put(PATH, value)
@@ -46,7 +46,7 @@ async def test_a_record_that_cannot_be_read_keeps_all_its_ledgers(value):
     assert list(world.ledgers.memory.ledgers) == [1]
 
 
-def test_a_record_names_its_chain_and_its_snapshots():
+def test_record_names_its_chain_and_its_snapshots():
     assert named_ledgers(PATH, b"") == set()
     assert named_ledgers(PATH, b'{"ledgers":[{"id":4},{"id":9}],"snapshot":{"ledger":7}}') == {4, 7, 9}
 

@@ -9,7 +9,7 @@ from magnetar.base.limits import PROPERTY_NUMBER_MAX
 from magnetar.ledger.properties import check_given, number
 
 
-def test_property_of_the_broker_is_refused_by_name() -> None:
+def test_property_of_broker_is_refused_by_name() -> None:
     check_given({"owner": "me", "magnetar": "x", "my.magnetar.seal-term": "1"})
     with pytest.raises(Refused, match=r"reserved for the broker, .*: magnetar\.seal-term"):
         check_given({"owner": "me", "magnetar.seal-term": "1"})
@@ -33,5 +33,5 @@ def test_property_of_the_broker_is_refused_by_name() -> None:
         ("\u0663", -1),
     ],
 )
-def test_number_that_no_broker_wrote_is_the_default(text: str | None, means: int) -> None:
+def test_number_that_no_broker_wrote_is_default(text: str | None, means: int) -> None:
     assert number({} if text is None else {"magnetar.x": text}, "magnetar.x", -1) == means

@@ -26,7 +26,7 @@ def read(value: bytes) -> LedgerRecord:
     return asyncio.run(body())
 
 
-def test_a_record_of_another_program_may_be_empty():
+def test_record_of_another_program_may_be_empty():
     assert read(b"").chain.links == []
 
 
@@ -44,17 +44,17 @@ def test_a_record_of_another_program_may_be_empty():
         b'{"v":1,"properties":[]}',
     ],
 )
-def test_a_record_that_cannot_be_read_is_corrupt(value):
+def test_record_that_cannot_be_read_is_corrupt(value):
     with pytest.raises(Corrupt):
         read(value)
 
 
-def test_a_newer_record_is_refused_with_what_to_do():
+def test_newer_record_is_refused_with_what_to_do():
     with pytest.raises(Refused, match="start a node of the version"):
         read(b'{"v":2}')
 
 
-async def test_memory_follows_the_record_and_not_the_other_way_round():
+async def test_memory_follows_record_and_not_other_way_round():
     store = MemoryStore()
     book = await LedgerRecord.load(PATH, store, "me", create=True)
     store.faults.extend([lost_answer(happened=False)] * 40)
@@ -76,7 +76,7 @@ async def test_two_commits_at_once_both_happen():
     assert again.properties == {"a": "b"}
 
 
-def test_whoever_looks_without_opening_sees_the_ledgers_and_none_of_a_topic_being_deleted():
+def test_inspection_without_open_shows_ledgers_unless_topic_is_deleted():
     links = decode_links(
         PATH, b'{"v":1,"ledgers":[{"id":2,"entries":4,"bytes":9,"messages":4,"closed_ms":7},{"id":5}]}'
     )

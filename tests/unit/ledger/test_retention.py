@@ -29,7 +29,7 @@ LINKS = [
         (AFTER_ALL, 3),
     ],
 )
-def test_without_retention_whole_consumed_ledgers_go_and_the_open_one_stays(upto, dropped):
+def test_without_retention_whole_consumed_ledgers_go_and_open_one_stays(upto, dropped):
     assert droppable(LINKS, upto, Rule(Retention(0, 0), NOW_MS)) == dropped
 
 
@@ -49,15 +49,15 @@ def test_without_retention_whole_consumed_ledgers_go_and_the_open_one_stays(upto
         (0, 1000, 3),
     ],
 )
-def test_either_limit_lets_a_consumed_ledger_go(minutes, megabytes, dropped):
+def test_either_limit_lets_consumed_ledger_go(minutes, megabytes, dropped):
     assert droppable(LINKS, AFTER_ALL, Rule(Retention(minutes, megabytes), NOW_MS)) == dropped
 
 
-def test_retention_never_drops_what_a_cursor_still_needs():
+def test_retention_never_drops_what_cursor_still_needs():
     assert droppable(LINKS, Position(3, 5), Rule(Retention(0, 0), NOW_MS)) == 1
 
 
-def test_the_last_ledger_goes_too_once_it_is_closed_and_consumed():
+def test_last_ledger_goes_too_once_it_is_closed_and_consumed():
     links = [*LINKS[:3], LINKS[3].closed(NOW_MS)]
     assert droppable(links, Position(7, 9), Rule(Retention(0, 0), NOW_MS)) == 4
     assert droppable(links, Position(7, 8), Rule(Retention(0, 0), NOW_MS)) == 3
@@ -76,7 +76,7 @@ def test_the_last_ledger_goes_too_once_it_is_closed_and_consumed():
         ([], Retention(), False),
     ],
 )
-def test_a_topic_is_worth_opening_where_something_could_go_or_a_crash_left_a_ledger_without_an_end(
+def test_topic_is_opened_if_trimmable_or_ledger_lacks_end(
     links: list[LedgerSpan], retention: Retention, worth: bool
 ) -> None:
     assert may_drop(links, Rule(retention, NOW_MS)) is worth

@@ -29,7 +29,7 @@ def test_sections_come_back(parts):
     assert list(Unpacker(sections(parts)).sections()) == parts
 
 
-def test_one_large_number_does_not_widen_the_others():
+def test_one_large_number_does_not_widen_others():
     assert len(pack([1] * 2048 + [2**60])) < 2048 + 16
 
 

@@ -31,7 +31,7 @@ async def a_log(world: World, create=None) -> SnapshotLog:
     return log
 
 
-async def test_a_new_log_is_a_record_without_a_ledger():
+async def test_new_log_is_record_without_ledger():
     world = World()
     log = await a_log(world)
     assert (log.created, log.last, log.fields) == (True, None, {"mark": 0})
@@ -40,7 +40,7 @@ async def test_a_new_log_is_a_record_without_a_ledger():
         await SnapshotLog.open("/no/where", kind="t", ledgers=world.ledgers, metadata=world.metadata, token="")
 
 
-async def test_the_last_snapshot_is_found_after_a_crash_over_many_rolls():
+async def test_last_snapshot_is_found_after_crash_over_many_rolls():
     world = World()
     for life in range(3):
         log = await a_log(world)
@@ -51,7 +51,7 @@ async def test_the_last_snapshot_is_found_after_a_crash_over_many_rolls():
     assert len(world.ledgers.memory.ledgers) == 1
 
 
-async def test_a_snapshot_larger_than_an_entry_comes_back_whole():
+async def test_snapshot_larger_than_entry_comes_back_whole():
     world = World()
     log = await a_log(world)
     large = bytes(range(256)) * (SNAPSHOT_ENTRY_BYTES_MAX // 256) * 2 + b"tail"
@@ -62,7 +62,7 @@ async def test_a_snapshot_larger_than_an_entry_comes_back_whole():
     assert (await a_log(world.crash())).last == b""
 
 
-async def test_a_snapshot_cut_short_gives_way_to_the_one_before_it():
+async def test_snapshot_cut_short_gives_way_to_one_before_it():
     for kept in range(3):
         store = MemoryLedgers()
         writer = await store.create({})
@@ -83,7 +83,7 @@ async def test_parts_of_two_snapshots_are_never_joined():
 
 
 @pytest.mark.parametrize("at", [0, 4, 5, 8, 12, 20, 25, 28, 30])
-async def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
+async def test_flipped_byte_gives_way_to_snapshot_before_it(at):
     world = World()
     log = await a_log(world)
     await log.append(b"good")
@@ -95,7 +95,7 @@ async def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
     assert (await a_log(world.crash())).last == b"good"
 
 
-async def test_a_log_without_a_readable_snapshot_says_so():
+async def test_log_without_readable_snapshot_says_so():
     world = World()
     await (await a_log(world)).append(b"good")
     world.ledgers.memory.ledgers[1].entries[0] = b"rubbish"
@@ -108,7 +108,7 @@ async def test_a_log_without_a_readable_snapshot_says_so():
     assert (await a_log(world.crash())).last == b"again"
 
 
-def test_a_newer_snapshot_is_refused_with_what_to_do():
+def test_newer_snapshot_is_refused_with_what_to_do():
     assert unseal(split(b"state", 1)[0]) == (0, 1, 1, b"state")
     header = struct.pack("<4sB3xIIQ", b"MGSN", 2, 0, 1, 1)
     newer = header + struct.pack("<I", google_crc32c.value(header + b"state")) + b"state"
@@ -117,12 +117,12 @@ def test_a_newer_snapshot_is_refused_with_what_to_do():
 
 
 @pytest.mark.parametrize("entry", [b"", b"MGSN", bytes(28), b"MGSN" + bytes(40)])
-def test_an_entry_that_lies_is_corrupt(entry):
+def test_entry_that_lies_is_corrupt(entry):
     with pytest.raises(Corrupt):
         unseal(entry)
 
 
-async def test_a_record_of_another_kind_or_a_newer_version_is_refused():
+async def test_record_of_another_kind_or_newer_version_is_refused():
     world = World()
     await world.metadata.put(NODE, b'{"v":1,"kind":"other"}')
     with pytest.raises(Refused, match="expected a record of test, got other"):
@@ -135,7 +135,7 @@ async def test_a_record_of_another_kind_or_a_newer_version_is_refused():
         await a_log(world)
 
 
-async def test_fields_of_the_record_survive_rolls_amendments_and_folding():
+async def test_fields_of_record_survive_rolls_amendments_and_folding():
     world = World()
     log = await a_log(world, {"name": "sub", "tomorrow": [1, 2]})
     for index in range(7):
@@ -148,7 +148,7 @@ async def test_fields_of_the_record_survive_rolls_amendments_and_folding():
     assert (again.last, again.damaged) == (None, False)
 
 
-async def test_a_dead_writer_costs_one_snapshot_and_the_next_goes_to_a_new_ledger():
+async def test_dead_writer_costs_one_snapshot_and_ledger_changes():
     world = World()
     log = await a_log(world)
     await log.append(b"one")
@@ -160,7 +160,7 @@ async def test_a_dead_writer_costs_one_snapshot_and_the_next_goes_to_a_new_ledge
     assert (await a_log(world.crash())).last == b"three"
 
 
-async def test_an_owner_that_was_replaced_writes_nothing_more():
+async def test_owner_that_was_replaced_writes_nothing_more():
     world = World()
     old = await a_log(world)
     await old.append(b"one")
@@ -175,7 +175,7 @@ async def test_an_owner_that_was_replaced_writes_nothing_more():
     assert (await a_log(world.rival())).last == b"three"
 
 
-async def test_a_roll_that_finds_the_record_changed_leaves_no_ledger_behind():
+async def test_roll_that_finds_record_changed_leaves_no_ledger_behind():
     world = World()
     old = await a_log(world)
     new = await a_log(world.rival())
@@ -186,7 +186,7 @@ async def test_a_roll_that_finds_the_record_changed_leaves_no_ledger_behind():
 
 
 @pytest.mark.parametrize("happened", [False, True])
-async def test_a_roll_whose_answer_is_lost_goes_on(happened):
+async def test_roll_whose_answer_is_lost_goes_on(happened):
     world = World()
     log = await a_log(world)
     world.metadata.faults.append(lost_answer(happened=happened))
@@ -195,7 +195,7 @@ async def test_a_roll_whose_answer_is_lost_goes_on(happened):
     assert (await a_log(world.crash())).last == b"two"
 
 
-async def test_a_roll_refused_by_the_metadata_is_tried_again_with_the_next_snapshot():
+async def test_roll_refused_by_metadata_is_tried_again_with_next_snapshot():
     world = World()
     log = await a_log(world)
     world.metadata.faults.append(InjectedFault(NotReady("no quorum"), happened=False))
@@ -222,7 +222,7 @@ async def test_close_and_delete():
     assert await world.metadata.get(NODE) is None
 
 
-def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_flight():
+def test_crash_keeps_last_durable_or_current_snapshot():
     durable: list[int] = []
 
     async def story(world: World) -> None:
@@ -247,7 +247,7 @@ def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_fligh
 
 
 @pytest.mark.parametrize("happened", [False, True])
-async def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_goes_on(happened):
+async def test_unanswered_roll_is_looked_up_and_next_snapshot_continues(happened):
     world = World()
     log = await a_log(world)
     await log.append(b"one")
@@ -261,7 +261,7 @@ async def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_go
     assert (await a_log(world.crash())).last == b"four"
 
 
-async def test_after_a_write_that_nobody_answered_another_owner_is_still_another_owner():
+async def test_unanswered_write_does_not_hide_another_owner():
     world = World()
     log = await a_log(world)
     await log.append(b"one")
@@ -278,7 +278,7 @@ async def test_after_a_write_that_nobody_answered_another_owner_is_still_another
     assert rival.fields["mark"] == 2
 
 
-async def test_a_write_that_lands_after_it_was_looked_for_is_known_again():
+async def test_write_landing_after_lookup_is_recognised():
     world = World()
     log = await a_log(world)
     await log.append(b"one")

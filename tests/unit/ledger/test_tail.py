@@ -16,14 +16,14 @@ def a_run(ledger: int, first: int, entries: int = 1, size: int = 100) -> Run:
     return run
 
 
-def test_a_whole_run_is_handed_out_as_it_came():
+def test_whole_run_is_handed_out_as_it_came():
     cache, tail = TailCache(10_000), Tail()
     run = a_run(1, 0, entries=4)
     cache.put(tail, run)
     assert tail.read(Position(1, 0), 1000, 100) is run
 
 
-def test_a_part_is_a_slice_over_the_same_body():
+def test_part_is_slice_over_same_body():
     cache, tail = TailCache(10_000), Tail()
     run = a_run(1, 4, entries=5)
     cache.put(tail, run)
@@ -46,7 +46,7 @@ def test_what_is_not_there_is_none():
         assert tail.read(position, 100, 100) is None
 
 
-def test_the_oldest_run_of_all_topics_goes_first():
+def test_oldest_run_of_all_topics_goes_first():
     cache, one, two = TailCache(2000), Tail(), Tail()
     for index in range(4):
         cache.put(one if index % 2 else two, a_run(1, index))
@@ -57,13 +57,13 @@ def test_the_oldest_run_of_all_topics_goes_first():
     assert cache.bytes <= 2000
 
 
-def test_a_run_larger_than_the_cache_is_not_kept():
+def test_run_larger_than_cache_is_not_kept():
     cache, tail = TailCache(500), Tail()
     cache.put(tail, a_run(1, 0, size=5000))
     assert (cache.bytes, len(tail)) == (0, 0)
 
 
-def test_a_closed_topic_gives_everything_back():
+def test_closed_topic_gives_everything_back():
     cache, one, two = TailCache(1_000_000), Tail(), Tail()
     for index in range(1000):
         cache.put(one, a_run(1, index))
@@ -77,7 +77,7 @@ def test_a_closed_topic_gives_everything_back():
     assert third.read(Position(3, 0), 1000, 1) is not None
 
 
-def test_a_long_life_keeps_reading_right():
+def test_long_life_keeps_reading_right():
     cache, tail = TailCache(50 * 480), Tail()
     for index in range(5000):
         cache.put(tail, a_run(1, index))
@@ -102,7 +102,7 @@ def test_popped_run_is_let_go_at_once():
     assert tail.read(Position(1, 9), 1000, 1) is not None
 
 
-def test_a_tail_that_nobody_wants_keeps_its_newest_runs_only():
+def test_tail_that_nobody_wants_keeps_its_newest_runs_only():
     cache, tail, other = TailCache(1_000_000), Tail(), Tail()
     tail.wanted = False
     cache.put(other, a_run(9, 0))
@@ -115,7 +115,7 @@ def test_a_tail_that_nobody_wants_keeps_its_newest_runs_only():
     assert cache.bytes == before  # what was replaced was given back
 
 
-def test_a_tail_keeps_all_runs_from_when_it_is_wanted_on():
+def test_tail_keeps_all_runs_from_when_it_is_wanted_on():
     cache, tail = TailCache(1_000_000), Tail()
     tail.wanted = False
     count = TAIL_UNREAD_RUNS_MAX + 1
@@ -129,7 +129,7 @@ def test_a_tail_keeps_all_runs_from_when_it_is_wanted_on():
     )
 
 
-def test_the_bound_of_all_topics_holds_for_tails_that_nobody_wants():
+def test_bound_of_all_topics_holds_for_tails_that_nobody_wants():
     cache, tails = TailCache(2000), [Tail() for _ in range(10)]
     for tail in tails:
         tail.wanted = False

@@ -20,7 +20,7 @@ def numbers(store: MetadataStore, entries_max: int = 100) -> Cache[int]:
     return Cache(store, "/n", decode=int, encode=lambda number: b"%d" % number, entries_max=entries_max)
 
 
-def test_a_record_is_read_once_until_it_changes(on: On) -> None:
+def test_record_is_read_once_until_it_changes(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         cache = numbers(store)
         assert await cache.get("/n/a") is None
@@ -40,7 +40,7 @@ def test_a_record_is_read_once_until_it_changes(on: On) -> None:
     on(body)
 
 
-async def test_readers_at_the_same_time_share_one_read() -> None:
+async def test_readers_at_same_time_share_one_read() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"1")
     cache = numbers(store)
@@ -48,7 +48,7 @@ async def test_readers_at_the_same_time_share_one_read() -> None:
     assert cache.misses == 1
 
 
-async def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() -> None:
+async def test_cancelled_reader_does_not_cancel_others() -> None:
     store = MemoryStore(fault_rates=FaultRates(delay_s=0.001))
     await store.put("/n/a", b"1")
     cache = numbers(store)
@@ -62,7 +62,7 @@ async def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() 
     assert second.result() == 1
 
 
-async def test_a_change_during_a_read_is_not_hidden_by_its_result() -> None:
+async def test_change_during_read_is_not_hidden_by_its_result() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"1")
     cache = numbers(store)
@@ -73,7 +73,7 @@ async def test_a_change_during_a_read_is_not_hidden_by_its_result() -> None:
     assert await cache.get("/n/a") == 2
 
 
-def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
+def test_lost_session_or_gap_in_events_forgets_everything(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/n/a", b"1")
         cache = numbers(store)
@@ -88,7 +88,7 @@ def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
     on(body)
 
 
-async def test_cache_answers_during_an_outage_and_forgets_at_its_end() -> None:
+async def test_cache_answers_during_outage_and_forgets_at_its_end() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"1")
     cache = numbers(store)
@@ -108,7 +108,7 @@ async def test_cache_answers_during_an_outage_and_forgets_at_its_end() -> None:
     assert len(cache) == 0
 
 
-async def test_the_cache_stays_within_its_bound() -> None:
+async def test_cache_stays_within_its_bound() -> None:
     store = MemoryStore()
     cache = numbers(store, entries_max=3)
     for n in range(10):
@@ -116,7 +116,7 @@ async def test_the_cache_stays_within_its_bound() -> None:
     assert len(cache) == 3
 
 
-async def test_records_and_absent_ones_stay_within_the_bytes() -> None:
+async def test_records_and_absent_ones_stay_within_bytes() -> None:
     """D15: absent records of long names took 200 MB."""
 
     store = MemoryStore()
@@ -135,7 +135,7 @@ async def test_records_and_absent_ones_stay_within_the_bytes() -> None:
     assert cache.bytes == 0
 
 
-async def test_a_record_that_cannot_be_read_is_corrupt_and_named() -> None:
+async def test_record_that_cannot_be_read_is_corrupt_and_named() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"not a number")
     cache = numbers(store)
@@ -145,7 +145,7 @@ async def test_a_record_that_cannot_be_read_is_corrupt_and_named() -> None:
     assert await cache.get("/n/a") == 4
 
 
-async def test_a_read_that_fails_is_not_kept() -> None:
+async def test_read_that_fails_is_not_kept() -> None:
     store = MemoryStore()
     await store.put("/n/a", b"1")
     cache = numbers(store)
@@ -164,7 +164,7 @@ def test_updates_that_race_are_all_counted(on: On) -> None:
     on(body)
 
 
-async def test_an_update_may_refuse_and_create_refuses_what_exists() -> None:
+async def test_update_may_refuse_and_create_refuses_what_exists() -> None:
     store = MemoryStore()
     cache = numbers(store)
     await cache.create("/n/a", 1)

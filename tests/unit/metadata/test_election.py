@@ -24,7 +24,7 @@ def candidate(store: MetadataStore, value: bytes, heard: Callable[[State], None]
     return election
 
 
-def test_the_only_candidate_leads_and_steps_down_at_close(on: On) -> None:
+def test_only_candidate_leads_and_steps_down_at_close(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         heard: list[State] = []
         one = candidate(store, b"one", heard.append)
@@ -37,7 +37,7 @@ def test_the_only_candidate_leads_and_steps_down_at_close(on: On) -> None:
     on(body)
 
 
-def test_a_leader_whose_session_expired_leads_again(on: On) -> None:
+def test_leader_whose_session_expired_leads_again(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         one = candidate(store, b"one")
         await one.leader()
@@ -52,7 +52,7 @@ def test_a_leader_whose_session_expired_leads_again(on: On) -> None:
     on(body)
 
 
-async def test_of_many_candidates_one_leads_and_when_it_goes_another_does() -> None:
+async def test_one_of_many_candidates_leads_and_another_succeeds() -> None:
     first = MemoryStore()
     stores = [first, *(first.peer() for _ in range(4))]
     candidates = [candidate(store, b"%d" % n) for n, store in enumerate(stores)]
@@ -66,7 +66,7 @@ async def test_of_many_candidates_one_leads_and_when_it_goes_another_does() -> N
         await until(lambda: all(one.state is not State.NO_LEADER and not one._running for one in candidates))
 
 
-async def test_a_leader_that_lost_its_session_to_a_rival_follows() -> None:
+async def test_leader_that_lost_its_session_to_rival_follows() -> None:
     store = MemoryStore()
     rival = store.peer()
     one = candidate(store, b"one")
@@ -83,7 +83,7 @@ async def test_a_leader_that_lost_its_session_to_a_rival_follows() -> None:
     await two.close()
 
 
-async def test_a_crashed_leaders_place_is_taken() -> None:
+async def test_crashed_leaders_place_is_taken() -> None:
     store = MemoryStore()
     rival = store.peer()
     one = candidate(store, b"one")
@@ -96,7 +96,7 @@ async def test_a_crashed_leaders_place_is_taken() -> None:
     await two.close()
 
 
-async def test_a_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> None:
+async def test_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> None:
     store = MemoryStore()
     store.faults.extend([lost_answer(happened=False), lost_answer(happened=False)])
     one = candidate(store, b"one")

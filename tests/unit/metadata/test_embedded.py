@@ -49,7 +49,7 @@ def alter(file: str, *statements: str) -> None:
     db.close()
 
 
-async def test_a_closed_store_opened_again_has_its_records_and_no_ephemerals(file: str) -> None:
+async def test_closed_store_opened_again_has_its_records_and_no_ephemerals(file: str) -> None:
     async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         stat = await store.put("/a", b"1")
@@ -64,7 +64,7 @@ async def test_a_closed_store_opened_again_has_its_records_and_no_ephemerals(fil
         await again.close()
 
 
-async def test_a_second_owner_of_the_file_is_told_what_to_do(file: str) -> None:
+async def test_second_owner_of_file_is_told_what_to_do(file: str) -> None:
     async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         with pytest.raises(Conflict, match="another process holds the metadata file"):
@@ -73,7 +73,7 @@ async def test_a_second_owner_of_the_file_is_told_what_to_do(file: str) -> None:
         await store.close()
 
 
-async def test_a_file_of_a_newer_version_is_refused_with_what_to_do(file: str) -> None:
+async def test_file_of_newer_version_is_refused_with_what_to_do(file: str) -> None:
     async with real_runtime() as runtime:
         await (await EmbeddedStore.open(file, runtime)).close()
         alter(file, f"PRAGMA user_version = {FORMAT + 1}")
@@ -81,7 +81,7 @@ async def test_a_file_of_a_newer_version_is_refused_with_what_to_do(file: str) -
             await EmbeddedStore.open(file, runtime)
 
 
-async def test_a_file_that_is_not_ours_is_refused_and_not_touched(file: str) -> None:
+async def test_file_that_is_not_ours_is_refused_and_not_touched(file: str) -> None:
     alter(file, "CREATE TABLE theirs (x)")
     for content in (read(file), b"just some text that is long enough to be looked at" * 100):
         write(file, content)
@@ -91,7 +91,7 @@ async def test_a_file_that_is_not_ours_is_refused_and_not_touched(file: str) -> 
         assert read(file) == content
 
 
-async def test_the_header_says_what_the_file_is(file: str) -> None:
+async def test_header_says_what_file_is(file: str) -> None:
     async with real_runtime() as runtime:
         await (await EmbeddedStore.open(file, runtime)).close()
     db = sqlite3.connect(file)
@@ -100,13 +100,13 @@ async def test_the_header_says_what_the_file_is(file: str) -> None:
     db.close()
 
 
-async def test_a_missing_directory_is_a_storage_failure(tmp_path: Path) -> None:
+async def test_missing_directory_is_storage_failure(tmp_path: Path) -> None:
     async with real_runtime() as runtime:
         with pytest.raises(StorageFailed):
             await EmbeddedStore.open(str(tmp_path / "missing" / "metadata.db"), runtime)
 
 
-async def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) -> None:
+async def test_full_disk_refuses_write_and_keeps_what_was_answered(file: str) -> None:
     async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         await store.put("/kept", b"1")
@@ -131,7 +131,7 @@ async def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: s
         await store.close()
 
 
-async def test_after_a_write_of_unknown_outcome_the_store_answers_nothing_any_more(file: str) -> None:
+async def test_after_write_of_unknown_outcome_store_answers_nothing_any_more(file: str) -> None:
     async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         await store.put("/a", b"1")
@@ -163,7 +163,7 @@ async def test_operations_of_one_turn_share_one_transaction(file: str) -> None:
         await store.close()
 
 
-async def test_what_is_asked_during_a_transaction_joins_the_next_one(file: str) -> None:
+async def test_what_is_asked_during_transaction_joins_next_one(file: str) -> None:
     async with real_runtime() as runtime:
         store = await EmbeddedStore.open(file, runtime)
         begun: list[str] = []

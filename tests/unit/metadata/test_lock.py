@@ -37,7 +37,7 @@ async def value_of(store: MetadataStore, path: str) -> tuple[bytes, bool] | None
     return None if node is None else (node.value, node.stat.mine)
 
 
-def test_a_lock_is_taken_once_and_released(on: On) -> None:
+def test_lock_is_taken_once_and_released(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         locks = Locks(store, RealRuntime())
         lock = await locks.acquire("/l/a", b"me")
@@ -55,7 +55,7 @@ def test_a_lock_is_taken_once_and_released(on: On) -> None:
     on(body)
 
 
-def test_a_session_that_expired_on_the_server_gets_its_locks_back_untold(on: On) -> None:
+def test_session_that_expired_on_server_gets_its_locks_back_untold(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         told: list[Lock] = []
         locks = Locks(store, RealRuntime())
@@ -70,7 +70,7 @@ def test_a_session_that_expired_on_the_server_gets_its_locks_back_untold(on: On)
     on(body)
 
 
-def test_my_own_record_of_an_older_session_is_made_anew(on: On) -> None:
+def test_my_own_record_of_older_session_is_made_anew(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         locks = Locks(store, RealRuntime())
         lock = await locks.acquire("/l/a", b"me")
@@ -85,7 +85,7 @@ def test_my_own_record_of_an_older_session_is_made_anew(on: On) -> None:
     on(body)
 
 
-def test_a_record_deleted_under_its_holder_is_made_again(on: On) -> None:
+def test_record_deleted_under_its_holder_is_made_again(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         locks = Locks(store, RealRuntime())
         lock = await locks.acquire("/l/a", b"me")
@@ -100,7 +100,7 @@ def test_a_record_deleted_under_its_holder_is_made_again(on: On) -> None:
     on(body)
 
 
-def test_a_rival_that_took_it_meanwhile_wins_and_the_holder_is_told_once(on: On) -> None:
+def test_intermediate_rival_wins_and_holder_is_notified_once(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         if not isinstance(store, MemoryStore):
             return
@@ -140,7 +140,7 @@ def test_somebody_elses_record_is_busy(on: On) -> None:
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
+async def test_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     store.faults.append(lost_answer(happened=happened))
@@ -150,7 +150,7 @@ async def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> Non
     await locks.close()
 
 
-async def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
+async def test_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     store.faults.extend([lost_answer(happened=False)] * 2)
@@ -161,7 +161,7 @@ async def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -
     await locks.close()
 
 
-async def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_on_reconnect() -> None:
+async def test_silence_after_session_is_no_loss_and_is_rechecked() -> None:
     store = MemoryStore()
     told: list[Lock] = []
     locks = Locks(store, RealRuntime())
@@ -178,7 +178,7 @@ async def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_o
     await locks.close()
 
 
-async def test_a_release_that_meets_a_revalidation_leaves_no_record_behind() -> None:
+async def test_release_that_meets_revalidation_leaves_no_record_behind() -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     for turns in range(8):
@@ -209,7 +209,7 @@ def test_another_value_is_written_only_while_held(on: On) -> None:
     on(body)
 
 
-def test_a_lock_is_confirmed_by_the_store_or_lost_for_certain(on: On) -> None:
+def test_lock_is_confirmed_by_store_or_lost_for_certain(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         told: list[Lock] = []
         locks = Locks(store, RealRuntime())
@@ -229,7 +229,7 @@ def test_a_lock_is_confirmed_by_the_store_or_lost_for_certain(on: On) -> None:
 
 
 @pytest.mark.parametrize("happened", [False, True])
-async def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(happened: bool) -> None:
+async def test_unanswered_release_is_finished_when_store_answers(happened: bool) -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     lock = await locks.acquire("/l/a", b"me")
@@ -241,7 +241,7 @@ async def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(
     await locks.close()
 
 
-async def test_a_lock_that_is_taken_anew_is_not_removed_by_its_unanswered_release() -> None:
+async def test_reacquired_lock_survives_its_unanswered_release() -> None:
     store = MemoryStore()
     locks = Locks(store, RealRuntime())
     lock = await locks.acquire("/l/a", b"me")

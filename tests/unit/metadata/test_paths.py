@@ -28,7 +28,7 @@ def a_topic(local_name: str) -> TopicName:
     return topic_name(f"persistent://tenant/namespace/{local_name}")
 
 
-def test_the_six_topics_of_the_proposal_are_in_exactly_its_buckets() -> None:
+def test_six_topics_of_proposal_are_in_exactly_its_buckets() -> None:
     parent = "/managed-ledgers/tenant/namespace/persistent"
     expected = {
         "ptopic-partition-0": "$0",
@@ -47,7 +47,7 @@ def test_the_six_topics_of_the_proposal_are_in_exactly_its_buckets() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in BUCKETS if case["local_name"] and "/" not in case["local_name"]])
-def test_the_bucket_is_as_the_vectors_have_it(case: dict[str, object]) -> None:
+def test_bucket_is_as_vectors_have_it(case: dict[str, object]) -> None:
     name = a_topic(str(case["local_name"]))
     assert isinstance(case["bucket"], dict)
     for count, number in case["bucket"].items():
@@ -58,7 +58,7 @@ def test_the_bucket_is_as_the_vectors_have_it(case: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in NAMES if case["valid"] and case["domain"] != "topic"], ids=lambda case: case["input"]
 )
-def test_the_flat_path_is_the_managed_ledgers_name(case: dict[str, str]) -> None:
+def test_flat_path_is_managed_ledgers_name(case: dict[str, str]) -> None:
     path = paths.topic(topic_name(case["input"]), 1)
     assert path == "/managed-ledgers/" + case["persistence_naming_encoding"]
     if path.endswith(("/.", "/..")):  # Pulsar takes such names, and no store can keep them
@@ -69,14 +69,14 @@ def test_the_flat_path_is_the_managed_ledgers_name(case: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_subscription_without_a_possible_path_is_refused(name: str) -> None:
+def test_subscription_without_possible_path_is_refused(name: str) -> None:
     with pytest.raises(InvalidName, match="subscription name"):
         paths.cursor("/managed-ledgers/t/n/persistent/x", name)
     with pytest.raises(InvalidName, match="subscription name"):
         paths.scalable_subscription(topic_name("topic://t/n/x"), name)
 
 
-def test_segments_share_the_bucket_of_their_topics_name() -> None:
+def test_segments_share_bucket_of_their_topics_name() -> None:
     parent = topic_name("topic://tenant/namespace/ptopic-partition-1")
     for number, (low, high) in enumerate([(0, 0x7FFF), (0x8000, 0xFFFF)]):
         segment = segment_name(parent, HashRange(low, high), number)
@@ -92,7 +92,7 @@ def test_segments_share_the_bucket_of_their_topics_name() -> None:
 
 
 @given(local_names, st.integers(1, 100))
-def test_a_path_leads_back_to_its_topic(local_name: str, buckets: int) -> None:
+def test_path_leads_back_to_its_topic(local_name: str, buckets: int) -> None:
     name = a_topic(local_name)
     path = paths.topic(name, buckets)
     check_path(path)
@@ -102,7 +102,7 @@ def test_a_path_leads_back_to_its_topic(local_name: str, buckets: int) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(lambda name: name.strip(".")))
-def test_a_cursors_path_is_one_part_below_its_topic(name: str) -> None:
+def test_cursors_path_is_one_part_below_its_topic(name: str) -> None:
     topic = paths.topic(a_topic("t"), 1)
     path = paths.cursor(topic, name)
     check_path(path)
@@ -143,7 +143,7 @@ def test_what_is_no_topics_path_is_refused(path: str) -> None:
         (paths.ledger(2**31), "/ledgers/000/0000/0021/4748/L3648"),
     ],
 )
-def test_the_layout_is_pulsars(built: str, expected: str) -> None:
+def test_layout_is_pulsars(built: str, expected: str) -> None:
     assert built == expected
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real_clock
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_a_lost_answer_ends_with_the_value_there_once(happened: bool) -> None:
+async def test_lost_answer_ends_with_value_there_once(happened: bool) -> None:
     store = MemoryStore()
     store.faults.append(lost_answer(happened=happened))
     stat = await put_checked(store, "/a", b"mine", expected=ABSENT)
@@ -26,7 +26,7 @@ async def test_a_lost_answer_ends_with_the_value_there_once(happened: bool) -> N
     assert stat.first_version
 
 
-async def test_a_lost_answer_to_the_retry_is_found_too() -> None:
+async def test_lost_answer_to_retry_is_found_too() -> None:
     store = MemoryStore()
     old = await store.put("/a", b"old")
     store.faults.extend([lost_answer(happened=False), lost_answer(happened=False), lost_answer(happened=True)])
@@ -37,7 +37,7 @@ async def test_a_lost_answer_to_the_retry_is_found_too() -> None:
     assert node.value == b"mine"
 
 
-async def test_a_rival_found_after_a_lost_answer_is_not_called_a_loss_or_a_win() -> None:
+async def test_rival_after_lost_answer_is_neither_loss_nor_win() -> None:
     store = MemoryStore()
     rival = store.peer()
     store.faults.append(lost_answer(happened=True))
@@ -51,14 +51,14 @@ async def test_a_rival_found_after_a_lost_answer_is_not_called_a_loss_or_a_win()
     assert node.value == b"theirs"
 
 
-async def test_a_rival_that_was_there_before_is_a_plain_bad_version() -> None:
+async def test_rival_that_was_there_before_is_plain_bad_version() -> None:
     store = MemoryStore()
     await store.put("/a", b"theirs")
     with pytest.raises(BadVersion):
         await put_checked(store, "/a", b"mine", expected=ABSENT)
 
 
-async def test_a_store_that_stays_silent_ends_as_unknown() -> None:
+async def test_store_that_stays_silent_ends_as_unknown() -> None:
     store = MemoryStore()
     store.faults.extend([lost_answer(happened=False)] * (METADATA_CHECKED_TRIES_MAX * 3))
     with pytest.raises(Unknown):
@@ -67,7 +67,7 @@ async def test_a_store_that_stays_silent_ends_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("answered", [0, 2])
-async def test_a_refusal_after_a_lost_answer_is_not_called_definite(answered: int) -> None:
+async def test_refusal_after_lost_answer_is_not_called_definite(answered: int) -> None:
     store = MemoryStore()
     refusal = InjectedFault(NotReady("no quorum"), happened=False)
     store.faults.extend([lost_answer(happened=True), *[lost_answer(happened=False)] * answered, refusal])

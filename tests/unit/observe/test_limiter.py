@@ -5,7 +5,7 @@ from __future__ import annotations
 from magnetar.observe.limiter import LineLimiter
 
 
-def test_lines_beyond_the_bound_are_dropped_and_told_once() -> None:
+def test_lines_beyond_bound_are_dropped_and_told_once() -> None:
     limiter = LineLimiter(2)
     assert [limiter.admit("a", 10.0 + step / 10) for step in range(5)] == [True, True, False, False, False]
     assert limiter.admit("b", 10.5)
@@ -15,7 +15,7 @@ def test_lines_beyond_the_bound_are_dropped_and_told_once() -> None:
     assert limiter.admit("a", 11.7)
 
 
-def test_clock_that_goes_back_begins_a_new_second() -> None:
+def test_clock_that_goes_back_begins_new_second() -> None:
     limiter = LineLimiter(1)
     assert limiter.admit("a", 100.0)
     assert not limiter.admit("a", 100.1)

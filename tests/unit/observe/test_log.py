@@ -38,7 +38,7 @@ def test_plain_lines_are_event_and_facts(caplog: pytest.LogCaptureFixture) -> No
     assert caplog.records[0].name == "magnetar.topic"
 
 
-def test_below_the_level_nothing_is_made_of_the_facts(caplog: pytest.LogCaptureFixture) -> None:
+def test_below_level_nothing_is_made_of_facts(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger=logs.ROOT)
     logs.get("topic").debug("seen", fact=Unprintable())
     logs.get("topic").info("seen", fact=Unprintable())
@@ -56,7 +56,7 @@ def test_once_is_said_once_and_bounded(caplog: pytest.LogCaptureFixture) -> None
     assert len(caplog.records) <= LOG_ONCE_KEYS_MAX
 
 
-def test_configured_as_json_a_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configured_as_json_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(json=True, level="info")
     log = logs.get("topic")
     log.debug("unseen")
@@ -89,7 +89,7 @@ def test_traceback_shows_no_local_variable(as_json: bool, capsys: pytest.Capture
     assert "eyJ" not in written
 
 
-def test_configured_as_json_the_web_servers_own_lines_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configured_as_json_web_servers_own_lines_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(json=True, level="info")
     logging.getLogger("uvicorn.error").warning("Invalid %s request received.", "HTTP")
     (line,) = capsys.readouterr().err.splitlines()
@@ -97,7 +97,7 @@ def test_configured_as_json_the_web_servers_own_lines_are_objects_too(capsys: py
     assert (found["event"], found["component"]) == ("Invalid HTTP request received.", "uvicorn.error")
 
 
-def test_configured_for_people_a_line_has_event_and_facts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configured_for_people_line_has_event_and_facts(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(json=False, level="warning")
     logs.get("topic").warning("full", path="/data")
     printed = capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_configured_for_people_a_line_has_event_and_facts(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-def test_value_of_a_peer_is_cut_and_cannot_move_a_cursor(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_value_of_peer_is_cut_and_cannot_move_cursor(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """D13"""
     logs.configure(json=as_json, level="info")
     client = "\x1b]0;title\x07\x1b[2J\nforged line\u202e\x00"
@@ -143,6 +143,6 @@ def test_lines_of_one_kind_are_limited_and_counted(capsys: pytest.CaptureFixture
     assert count["refused"] + left_out == 1_000
 
 
-def test_an_unknown_level_is_refused() -> None:
+def test_unknown_level_is_refused() -> None:
     with pytest.raises(Misuse, match="debug, info, warning, error"):
         logs.configure(json=False, level="loud")

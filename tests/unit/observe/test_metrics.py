@@ -26,7 +26,7 @@ def topics() -> Iterator[Sample]:
         yield "pulsar_msg_backlog", labels, 3
 
 
-def test_counters_gauges_and_provided_samples_are_read_back_by_a_prometheus_parser() -> None:
+def test_samples_are_read_back_by_prometheus_parser() -> None:
     metrics = Metrics("standalone")
     metrics.counter("pulsar_broker_lookup_answers").value += 2
     assert metrics.counter("pulsar_broker_lookup_answers").value == 2
@@ -44,7 +44,7 @@ def test_counters_gauges_and_provided_samples_are_read_back_by_a_prometheus_pars
     )
 
 
-def test_a_family_is_declared_once_and_its_samples_stand_together() -> None:
+def test_family_is_declared_once_and_its_samples_stand_together() -> None:
     metrics = Metrics("c")
     metrics.provide(topics)
     lines = metrics.text().splitlines()
@@ -60,7 +60,7 @@ def test_a_family_is_declared_once_and_its_samples_stand_together() -> None:
     ]
 
 
-def test_a_histogram_is_written_as_pulsar_writes_it() -> None:
+def test_histogram_is_written_as_pulsar_writes_it() -> None:
     histogram = Histogram(ENTRY_BYTES)
     for size in (128, 129, 5_000_000):
         histogram.observe(size)
@@ -75,7 +75,7 @@ def test_a_histogram_is_written_as_pulsar_writes_it() -> None:
     assert 'pulsar_storage_write_latency_le_0_5{cluster="c"} 1\n' in metrics.text()
 
 
-def test_quantile_lies_inside_of_the_bucket_that_holds_it() -> None:
+def test_quantile_lies_inside_of_bucket_that_holds_it() -> None:
     histogram = Histogram()
     assert histogram.quantile(0.5) != histogram.quantile(0.5)  # NaN: nothing was counted
     for milliseconds in (0.4, 3.0, 3.0, 30.0, 2000.0):
@@ -98,13 +98,13 @@ def test_labelled_children_are_kept_apart() -> None:
     ]
 
 
-def test_a_large_scrape_lets_others_run_meanwhile() -> None:
+def test_large_scrape_lets_others_run_meanwhile() -> None:
     metrics = Metrics("c")
     metrics.provide(lambda: (("f", (("n", str(n)),), n) for n in range(3 * METRIC_SAMPLES_PER_TURN)))
     assert [piece for piece in metrics.render() if piece == ""] == [""] * 3
 
 
-def test_a_family_of_two_types_or_a_misnamed_counter_is_refused() -> None:
+def test_family_of_two_types_or_misnamed_counter_is_refused() -> None:
     metrics = Metrics("c")
     metrics.counter("x")
     with pytest.raises(AlreadyExists):

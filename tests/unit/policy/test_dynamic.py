@@ -14,7 +14,7 @@ from tests.contract.stores import until
 pytestmark = pytest.mark.real_clock
 
 
-async def test_what_one_broker_sets_another_follows_and_a_restart_finds() -> None:
+async def test_what_one_broker_sets_another_follows_and_restart_finds() -> None:
     store = MemoryStore()
     here, there = Settings(), Settings()
     one, two = Dynamic(store, here, RealRuntime()), Dynamic(store.peer(), there, RealRuntime())
@@ -50,7 +50,7 @@ async def test_what_cannot_be_set_is_refused_and_not_stored() -> None:
     await dynamic.close()
 
 
-async def test_a_change_missed_while_the_session_was_lost_is_followed_afterwards() -> None:
+async def test_change_missed_while_session_was_lost_is_followed_afterwards() -> None:
     store = MemoryStore()
     settings = Settings()
     dynamic = Dynamic(store, settings, RealRuntime())

@@ -27,7 +27,7 @@ json = st.recursive(
 )
 
 
-def test_a_fresh_namespace_is_shown_as_pulsar_shows_it_key_order_included() -> None:
+def test_new_namespace_is_shown_as_by_pulsar_with_key_order() -> None:
     fresh = Policies(replication_clusters=["standalone"], bundles=Bundles(["0x00000000", "0xffffffff"], 1))
     expected = msgspec.json.decode(FRESH)
     assert fresh.document() == expected
@@ -35,7 +35,7 @@ def test_a_fresh_namespace_is_shown_as_pulsar_shows_it_key_order_included() -> N
     assert Policies.decode(fresh.encode()) == msgspec.structs.replace(fresh, kept=expected)
 
 
-def test_fields_of_a_newer_version_survive_a_change_also_inside_known_ones() -> None:
+def test_fields_of_newer_version_survive_change_also_inside_known_ones() -> None:
     stored = (
         b'{"retention_policies":{"retentionTimeInMinutes":1,"retentionSizeInMB":2,"tiers":[1]},"fromTheFuture":{"x":1}}'
     )
@@ -70,14 +70,14 @@ def test_any_unknown_fields_survive(extra: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "body", [[], 1, "x", None, {"deleted": "yes"}, {"bundles": []}, {"message_ttl_in_seconds": "1"}]
 )
-def test_a_body_of_the_wrong_form_is_refused(body: object) -> None:
+def test_body_of_wrong_form_is_refused(body: object) -> None:
     with pytest.raises(Misuse) as refused:
         Policies.of(body)
     assert refused.value.http_status == 400
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"deleted":3}'])
-def test_a_stored_record_of_the_wrong_form_is_corrupt(data: bytes) -> None:
+def test_stored_record_of_wrong_form_is_corrupt(data: bytes) -> None:
     with pytest.raises(Corrupt):
         Policies.decode(data)
 

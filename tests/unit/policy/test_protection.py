@@ -104,7 +104,7 @@ def test_security_that_is_switched_on_is_refused(row: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("row", PULSAR, ids=lambda row: row["key"])
-def test_limit_of_pulsar_is_honoured_or_refused_or_known_as_tuning(row: dict[str, str]) -> None:
+def test_limit_of_pulsar_is_honoured_refused_or_tuning(row: dict[str, str]) -> None:
     name = row["key"]
     if not LIMITING.search(name) or TUNING.search(name) or name in OTHERS or name in ALONE_NOTHING:
         return
@@ -121,7 +121,7 @@ def test_protective_key_accepts_default_and_harmless_values(key: Key) -> None:
         Settings(file={key.name: text})
 
 
-def test_all_settings_are_named_at_once_and_no_secret_is_told() -> None:
+def test_all_bad_settings_are_named_without_secrets() -> None:
     file = {"authenticationEnabled": "true", "tokenSecretKey": "data:;base64,c2VjcmV0", "brokerServicePort": "0"}
     with pytest.raises(Unprotected, match="requires authentication") as refused:
         Settings(file=file)

@@ -40,7 +40,7 @@ def test_each_layer_wins_over_those_below_and_explain_says_so() -> None:
     assert not settings.flag(key, Policies())
 
 
-def test_a_topics_policy_wins_over_its_namespaces() -> None:
+def test_topics_policy_wins_over_its_namespaces() -> None:
     settings = Settings()
     policies = Policies(retention_policies=Retention(60, 512), max_producers_per_topic=10)
     topic = {"retentionPolicies": {"retentionTimeInMinutes": 5}, "maxProducerPerTopic": None}
@@ -50,14 +50,14 @@ def test_a_topics_policy_wins_over_its_namespaces() -> None:
     assert settings.explain("defaultRetentionTimeInMinutes", policies, topic).layer == "topic"
 
 
-def test_a_part_of_a_policy_that_is_unset_falls_through() -> None:
+def test_part_of_policy_that_is_unset_falls_through() -> None:
     settings = Settings(file={"defaultNumPartitions": "7"})
     policies = Policies(autoTopicCreationOverride=AutoTopicCreation(True, "partitioned"))
     assert settings.text("allowAutoTopicCreationType", policies) == "partitioned"
     assert settings.number("defaultNumPartitions", policies) == 7
 
 
-def test_a_file_is_loaded_and_a_bad_value_refused(tmp_path: Path) -> None:
+def test_file_is_loaded_and_bad_value_refused(tmp_path: Path) -> None:
     file = tmp_path / "standalone.conf"
     file.write_text("# ours\nbrokerServicePort=7000\nmaxMessageSize=\n")
     settings = Settings.load(str(file), given={"webServicePort": "0"})
@@ -74,7 +74,7 @@ def test_a_file_is_loaded_and_a_bad_value_refused(tmp_path: Path) -> None:
         Settings.load(str(file))
 
 
-def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_and_unsupported_keys_are_kept_and_warned_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger=ROOT)
     file = {"noSuchKeyOfAnyone": "1", "retentionCheckIntervalInSeconds": "77", "transactionCoordinatorEnabled": "false"}
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(capl
     ]
 
 
-def test_a_dynamic_value_is_heard_of_once_and_a_wrong_one_is_refused() -> None:
+def test_dynamic_value_is_notified_once_and_invalid_one_refused() -> None:
     settings = Settings()
     heard: list[frozenset[str]] = []
     stop = settings.on_change(heard.append)
@@ -129,7 +129,7 @@ def test_dynamic_value_that_nothing_applies_is_not_built(key: Key) -> None:
     assert key.name not in settings.dynamic_keys()
 
 
-def test_dynamic_keys_are_those_that_the_broker_applies() -> None:
+def test_dynamic_keys_are_those_that_broker_applies() -> None:
     keys = Settings().dynamic_keys()
     assert {"maxTopicsPerNamespace", "allowAutoTopicCreation"} <= set(keys)
     assert all(KEYS[key].honoured for key in keys)
@@ -142,7 +142,7 @@ def test_stored_override_that_nothing_applies_is_left_out(caplog: pytest.LogCapt
     assert "setting_ignored key=dispatcherMaxReadBatchSize" in caplog.text
 
 
-def test_a_stored_override_that_cannot_be_read_is_left_out() -> None:
+def test_stored_override_that_cannot_be_read_is_left_out() -> None:
     settings = Settings()
     settings.replace_dynamic({"maxTopicsPerNamespace": "many", "clusterName": "x", "defaultNumPartitions": "3"})
     assert settings.number("maxTopicsPerNamespace") == 0
@@ -161,7 +161,7 @@ def test_every_key_can_be_got_shown_and_explained() -> None:
         settings.get("nosuchkey")
 
 
-def test_activated_by_a_policy_document_as_it_is_stored() -> None:
+def test_activated_by_policy_document_as_it_is_stored() -> None:
     document = {"deduplicationEnabled": True, "message_ttl_in_seconds": 9, "schema_compatibility_strategy": "UNDEFINED"}
     policies = Policies.decode(msgspec.json.encode(document))
     settings = Settings()
@@ -170,7 +170,7 @@ def test_activated_by_a_policy_document_as_it_is_stored() -> None:
     assert settings.explain("schemaCompatibilityStrategy", policies).layer == "default"
 
 
-def test_another_name_of_a_key_is_read_as_the_key_and_the_key_itself_wins() -> None:
+def test_alias_of_key_is_read_and_key_wins() -> None:
     settings = Settings(file={"scalableTopicEnabled": "false"})
     assert not settings.flag("scalableTopicsEnabled")
     assert settings.unknown == {}
@@ -178,14 +178,14 @@ def test_another_name_of_a_key_is_read_as_the_key_and_the_key_itself_wins() -> N
     assert both.flag("scalableTopicsEnabled")
 
 
-def test_a_secret_is_never_shown():
+def test_secret_is_never_shown():
     settings = Settings(None, {"brokerClientAuthenticationParameters": "token:secret"})
     assert settings.shown()["brokerClientAuthenticationParameters"] == "*****"
     assert Settings().shown()["brokerClientAuthenticationParameters"] == ""
     assert settings.text("brokerClientAuthenticationParameters") == "token:secret"
 
 
-def test_no_secret_of_the_file_is_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_of_file_is_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     """D9: a signing key of a Pulsar that was replaced stood in clear over REST."""
     caplog.set_level(logging.DEBUG, logger=ROOT)
     file = {

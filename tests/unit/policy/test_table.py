@@ -22,7 +22,7 @@ FULL = Policies(
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
-def test_a_default_is_of_the_keys_own_form(key: Key) -> None:
+def test_default_is_of_keys_own_form(key: Key) -> None:
     assert key.read("") == key.default
     if key.default is not None and key.default != "":
         text = ",".join(key.default) if isinstance(key.default, list) else str(key.default)
@@ -30,14 +30,14 @@ def test_a_default_is_of_the_keys_own_form(key: Key) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
-def test_a_key_has_a_sentence_and_no_row_breaks_the_page(key: Key) -> None:
+def test_key_has_sentence_and_no_row_breaks_page(key: Key) -> None:
     assert key.doc.endswith(".")
     assert "|" not in key.doc
     assert "\n" not in key.doc
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS.values() if key.namespace], ids=lambda key: key.name)
-def test_the_overriding_field_exists_in_the_policies(key: Key) -> None:
+def test_overriding_field_exists_in_policies(key: Key) -> None:
     value: object = FULL
     for part in key.namespace.split("."):
         assert hasattr(value, part), key.namespace
@@ -62,13 +62,13 @@ def test_no_key_stands_twice() -> None:
         ("managedLedgerDefaultMarkDeleteRateLimit", "nan", "a number, 0 or more"),
     ],
 )
-def test_a_wrong_value_is_refused_with_key_value_and_form(name: str, text: str, form: str) -> None:
+def test_wrong_value_is_refused_with_key_value_and_form(name: str, text: str, form: str) -> None:
     with pytest.raises(Misuse, match=form) as refused:
         KEYS[name].read(text)
     assert refused.value.facts == {"key": name, "value": text}
 
 
-def test_a_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
+def test_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
     """The page promises what the code does: wiring a key up, or taking it out, changes its row too."""
     product = Path(__file__).parents[3] / "src" / "magnetar"
     code = "".join(path.read_text() for path in sorted(product.rglob("*.py")) if path.name != "table.py")

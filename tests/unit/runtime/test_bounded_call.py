@@ -9,7 +9,7 @@ from magnetar.runtime.bounded_call import within
 PATIENCE_S = 60.0
 
 
-def test_an_answer_that_comes_is_given() -> None:
+def test_answer_that_comes_is_given() -> None:
     assert within(PATIENCE_S, lambda: 42) == 42
 
 

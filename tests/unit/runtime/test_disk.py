@@ -24,7 +24,7 @@ def test_more_buffers_than_one_call_takes_are_all_written(tmp_path, files):
     file.close()
 
 
-def test_a_short_write_is_continued_until_the_system_refuses_the_rest(tmp_path):
+def test_short_write_is_continued_until_system_refuses_rest(tmp_path):
     code = (
         "import resource, signal, sys; from magnetar.runtime.disk import RealFiles\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))\n"
@@ -35,7 +35,7 @@ def test_a_short_write_is_continued_until_the_system_refuses_the_rest(tmp_path):
     assert (tmp_path / "f").read_bytes() == b"hello wo"
 
 
-def test_pread_stops_at_the_end(tmp_path, files):
+def test_pread_stops_at_end(tmp_path, files):
     file = files.open(str(tmp_path / "f"), create=True)
     file.pwritev([b"abc"], 0)
     assert (file.pread(10, 1), file.pread(10, 3), file.size()) == (b"bc", b"", 3)
@@ -83,7 +83,7 @@ def test_what_is_missing_is_not_found(tmp_path, files):
             call()
 
 
-def test_a_full_disk_and_a_broken_one_are_different_errors(tmp_path, files):
+def test_full_disk_and_broken_one_are_different_errors(tmp_path, files):
     full = files.open("/dev/full")
     with pytest.raises(StorageFull, match="free space"):
         full.pwritev([b"x"], 0)
@@ -100,7 +100,7 @@ def test_a_full_disk_and_a_broken_one_are_different_errors(tmp_path, files):
         files.mkdir(str(tmp_path / "plain" / "sub"))
 
 
-def test_a_second_process_is_told_who_holds_the_lock(tmp_path, files):
+def test_second_process_is_told_who_holds_lock(tmp_path, files):
     path = str(tmp_path / "lock")
     code = (
         "import sys; from magnetar.runtime.disk import RealFiles\n"

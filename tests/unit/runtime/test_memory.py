@@ -8,7 +8,7 @@ from pathlib import Path
 from magnetar.runtime.memory import give_back, machine_bytes, settle
 
 
-def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
+def test_freed_memory_is_returned_and_used_memory_stays() -> None:
     kept = [bytes([number % 256]) * 3000 for number in range(2000)]
     holes = [bytes(3000) for _ in range(20_000)]
     del holes
@@ -16,7 +16,7 @@ def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
     assert all(block == bytes([number % 256]) * 3000 for number, block in enumerate(kept))
 
 
-def test_what_was_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
+def test_existing_objects_are_frozen_and_later_ones_collected() -> None:
     before, often = gc.get_freeze_count(), gc.get_threshold()
     try:
         settle()
@@ -31,7 +31,7 @@ def test_what_was_there_is_not_looked_at_again_and_what_comes_later_is() -> None
         gc.set_threshold(*often)
 
 
-def test_memory_of_the_machine_is_that_of_its_container(tmp_path: Path) -> None:
+def test_memory_of_machine_is_that_of_its_container(tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
     whole = machine_bytes(())
     assert whole is not None

@@ -19,7 +19,7 @@ async def doubled(value: int) -> int:
     return value * 2
 
 
-def test_a_coroutine_runs_on_the_loop_thread_and_its_result_comes_back():
+def test_coroutine_runs_on_loop_thread_and_its_result_comes_back():
     assert portal().run(lambda: doubled(21)) == 42
     assert portal() is RealRuntime().portal()
     where = portal().call(threading.current_thread)
@@ -36,7 +36,7 @@ def test_errors_come_back_as_they_are():
         portal().call(lambda: 1 // 0)
 
 
-def test_error_keeps_its_cause_and_no_frames_of_the_client():
+def test_error_keeps_its_cause_and_no_frames_of_client():
     async def failing() -> None:
         try:
             int("x")
@@ -50,7 +50,7 @@ def test_error_keeps_its_cause_and_no_frames_of_the_client():
     assert "in failing" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_error_raised_during_another_hides_the_other():
+def test_error_raised_during_another_hides_other():
     async def failing() -> None:
         try:
             int("x")
@@ -62,7 +62,7 @@ def test_error_raised_during_another_hides_the_other():
     assert "ValueError" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_fault_of_the_client_keeps_its_frames():
+def test_fault_of_client_keeps_its_frames():
     async def failing() -> None:
         raise InvalidTransition("no such state")
 
@@ -71,7 +71,7 @@ def test_fault_of_the_client_keeps_its_frames():
     assert "in failing" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_call_that_takes_too_long_is_cancelled():
+def test_call_that_takes_too_long_is_cancelled():
     cancelled = threading.Event()
 
     async def endless() -> None:
@@ -85,12 +85,12 @@ def test_a_call_that_takes_too_long_is_cancelled():
     assert cancelled.wait(10)
 
 
-def test_the_loop_thread_does_not_wait_for_itself():
+def test_loop_thread_does_not_wait_for_itself():
     with pytest.raises(Misuse):
         portal().call(lambda: portal().run(lambda: doubled(1)))
 
 
-def test_threads_share_the_portal():
+def test_threads_share_portal():
     found: list[Portal] = []
     threads = [threading.Thread(target=lambda: found.append(portal())) for _ in range(8)]
     for thread in threads:
@@ -110,7 +110,7 @@ def test_after_its_end_another_one_is_made():
     assert portal().run(lambda: doubled(2)) == 4
 
 
-def test_a_forked_child_gets_its_own_and_leaves_the_parents_alone():
+def test_forked_child_gets_its_own_and_leaves_parents_alone():
     before = portal()
     assert before.run(lambda: doubled(1)) == 2
     read, write = os.pipe()

@@ -12,7 +12,7 @@ from magnetar.runtime.system_runtime import RealRuntime
 pytestmark = pytest.mark.real_clock
 
 
-async def test_work_of_one_lane_runs_in_order_on_one_thread_and_completes_on_the_loop():
+async def test_work_of_thread_queue_runs_ordered_and_completes_on_loop():
     runtime = RealRuntime()
     ran: list[tuple[int, int]] = []
     completed: list[int] = []
@@ -39,7 +39,7 @@ async def test_two_lanes_do_not_wait_for_each_other():
     runtime.close()
 
 
-async def test_an_error_of_the_work_reaches_the_waiter_and_the_lane_goes_on():
+async def test_error_of_work_reaches_waiter_and_lane_goes_on():
     runtime = RealRuntime()
     with pytest.raises(ZeroDivisionError):
         await runtime.offload(lambda: 1 // 0, "journal")
@@ -51,7 +51,7 @@ async def test_an_error_of_the_work_reaches_the_waiter_and_the_lane_goes_on():
     runtime.close()
 
 
-async def test_a_cancelled_waiter_does_not_undo_the_work():
+async def test_cancelled_waiter_does_not_undo_work():
     runtime = RealRuntime()
     gate = threading.Event()
     done: list[int] = []
@@ -97,7 +97,7 @@ def test_streams_of_chance_are_their_own():
     assert runtime.rng("a").random() != runtime.rng("b").random()
 
 
-async def test_a_closed_owner_takes_no_task():
+async def test_closed_owner_takes_no_task():
     runtime = RealRuntime()
     owner = Owner("test")
     ran: list[int] = []
@@ -127,7 +127,7 @@ def test_clocks_move_forward():
     assert runtime.monotonic() <= runtime.monotonic()
 
 
-async def test_an_abandoned_runtime_answers_nobody_any_more() -> None:
+async def test_abandoned_runtime_answers_nobody_any_more() -> None:
     runtime = RealRuntime()
     await runtime.offload(lambda: None, "disk")
     runtime.abandon()

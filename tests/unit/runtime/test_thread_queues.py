@@ -13,7 +13,7 @@ from magnetar.runtime.thread_queues import CountedOutbox, LoopInbox, PullOutbox,
 WAIT_S = 60
 
 
-def test_a_mailbox_wakes_the_loop_once_and_keeps_the_order():
+def test_mailbox_wakes_loop_once_and_keeps_order():
     taken: list[int] = []
     wakes: list[int] = []
     holding = threading.Event()
@@ -33,7 +33,7 @@ def test_a_mailbox_wakes_the_loop_once_and_keeps_the_order():
     assert len(wakes) == 1
 
 
-def test_a_full_mailbox_makes_its_putter_wait_until_it_is_half_empty():
+def test_full_mailbox_blocks_putter_until_half_empty():
     box: LoopInbox[int] = LoopInbox(portal(), lambda: None, items_max=4)
     done = threading.Event()
 
@@ -53,7 +53,7 @@ def test_a_full_mailbox_makes_its_putter_wait_until_it_is_half_empty():
     assert len(box) == 2
 
 
-def test_a_patient_mailbox_wakes_the_loop_for_the_first_item_only_and_looks_again_by_itself():
+def test_patient_mailbox_wakes_loop_for_first_item_only():
     taken: list[int] = []
     second = threading.Event()
 
@@ -77,7 +77,7 @@ def test_a_patient_mailbox_wakes_the_loop_for_the_first_item_only_and_looks_agai
     assert second.wait(WAIT_S)
 
 
-def test_a_patient_mailbox_is_hurried_by_many_items_and_wakes_the_loop_again_after_a_look_for_nothing():
+def test_patient_mailbox_is_hurried_by_many_items():
     taken: list[int] = []
 
     def look() -> None:
@@ -103,7 +103,7 @@ def no_fetch(timeout_s: float | None) -> None:
     raise AssertionError("nothing was ready")
 
 
-def test_threads_that_wait_at_a_shelf_get_one_item_each():
+def test_threads_that_wait_at_shelf_get_one_item_each():
     shelf: ThreadOutbox[int] = ThreadOutbox(portal(), nothing_ready)
     found: list[int | None] = []
     threads = [threading.Thread(target=lambda: found.append(shelf.take(WAIT_S, no_fetch))) for _ in range(3)]
@@ -117,7 +117,7 @@ def test_threads_that_wait_at_a_shelf_get_one_item_each():
     assert not shelf.waiting
 
 
-def test_what_the_loop_has_is_fetched_and_an_end_it_knows_is_raised():
+def test_items_of_loop_are_fetched_and_its_end_raised():
     ready = [True]
     shelf: ThreadOutbox[str] = ThreadOutbox(portal(), lambda: bool(ready))
 
@@ -136,7 +136,7 @@ def test_what_the_loop_has_is_fetched_and_an_end_it_knows_is_raised():
         shelf.take(None, end)
 
 
-def test_an_end_that_comes_while_a_thread_waits_wakes_it():
+def test_end_that_comes_while_thread_waits_wakes_it():
     over = threading.Event()
     shelf: ThreadOutbox[str] = ThreadOutbox(portal(), over.is_set)
     heard: list[type[BaseException]] = []
@@ -159,7 +159,7 @@ def test_an_end_that_comes_while_a_thread_waits_wakes_it():
     assert heard == [EOFError]
 
 
-def test_an_interrupted_wait_takes_nothing_and_passes_its_wake_up_on():
+def test_interrupted_wait_takes_nothing_and_passes_its_wake_up_on():
     shelf: ThreadOutbox[str] = ThreadOutbox(portal(), nothing_ready)
     found: list[str | None] = []
     here = threading.get_ident()
@@ -188,7 +188,7 @@ def until_waiting(shelf: ThreadOutbox[str], threads: int) -> None:
         turn.wait(0.001)
 
 
-def test_one_thread_asks_for_a_pulled_shelf_and_what_it_brings_is_for_all():
+def test_one_thread_pulls_and_result_serves_all():
     shelf: PullOutbox[int] = PullOutbox(portal())
     asked: list[int] = []
     others_wait = threading.Event()
@@ -211,7 +211,7 @@ def test_one_thread_asks_for_a_pulled_shelf_and_what_it_brings_is_for_all():
     assert asked == [1]
 
 
-def test_who_waits_at_a_pulled_shelf_asks_when_the_one_who_asked_was_told_an_error():
+def test_waiting_thread_pulls_after_error_of_first():
     shelf: PullOutbox[int] = PullOutbox(portal())
     waits = threading.Event()
 
@@ -240,7 +240,7 @@ def test_who_waits_at_a_pulled_shelf_asks_when_the_one_who_asked_was_told_an_err
     assert found == [7]
 
 
-def test_a_counted_shelf_tells_what_was_taken_in_order_and_drops_only_what_was_not():
+def test_counted_queue_reports_taken_items_and_drops_others():
     shelf: CountedOutbox[int] = CountedOutbox(portal())
     shelf.put(range(6))
     assert shelf.take(WAIT_S, lambda left_s: None) == 0
@@ -251,7 +251,7 @@ def test_a_counted_shelf_tells_what_was_taken_in_order_and_drops_only_what_was_n
     assert (shelf.taken(), len(shelf)) == ([3, 5], 0)
 
 
-def test_threads_that_take_while_the_loop_drops_have_exactly_what_it_is_told_of():
+def test_threads_taking_during_drop_hold_exactly_reported_items():
     shelf: CountedOutbox[int] = CountedOutbox(portal())
     shelf.put(range(3_000))
     took: list[list[int]] = [[], []]

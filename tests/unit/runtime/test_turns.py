@@ -21,7 +21,7 @@ class Diary:
             self.turns.later(lambda: self.work(name, cost, again - 1))
 
 
-def test_work_beyond_the_budget_waits_for_later_turns() -> None:
+def test_work_beyond_budget_waits_for_later_turns() -> None:
     async def body() -> None:
         diary = Diary(Turns(100))
         for name in "abcd":
@@ -35,7 +35,7 @@ def test_work_beyond_the_budget_waits_for_later_turns() -> None:
     run_on_clock(body)
 
 
-def test_work_that_goes_on_does_so_in_another_turn_although_there_is_room() -> None:
+def test_continued_work_runs_in_another_turn() -> None:
     async def body() -> None:
         diary = Diary(Turns(100))
         diary.turns.later(lambda: diary.work("a", again=2))
@@ -59,7 +59,7 @@ def test_work_that_finds_nothing_costs_something() -> None:
     run_on_clock(body)
 
 
-def test_new_work_comes_before_work_that_had_a_turn_and_does_not_stop_it() -> None:
+def test_new_work_precedes_continued_work_without_stopping_it() -> None:
     async def body() -> None:
         diary = Diary(Turns(100))
         for name in "ab":
@@ -94,7 +94,7 @@ def test_expensive_work_without_end_does_not_stop_new_work() -> None:
     run_on_clock(body)
 
 
-def test_work_that_fails_does_not_stop_the_others() -> None:
+def test_work_that_fails_does_not_stop_others() -> None:
     def fails() -> None:
         raise ValueError("of this work alone")
 

@@ -11,7 +11,7 @@ from magnetar.runtime.worker_thread import SerialWorker
 
 
 @pytest.mark.real_clock
-async def test_what_was_not_begun_when_the_lane_was_dropped_is_never_done() -> None:
+async def test_unstarted_work_of_dropped_thread_queue_never_runs() -> None:
     lane = SerialWorker("disk")
     begun, go = threading.Event(), threading.Event()
     done: list[str] = []

@@ -17,7 +17,7 @@ def topic_of(record: Record, id: int) -> str:
     return str(record.layout.segment(SegmentId(id)).topic(NAME))
 
 
-async def test_a_split_seals_the_parent_and_opens_its_children(world: World) -> None:
+async def test_split_seals_parent_and_opens_its_children(world: World) -> None:
     service = world.node.scalable
     record = await service.create(NAME, segments=2)
     client = world.client()
@@ -44,7 +44,7 @@ async def test_a_split_seals_the_parent_and_opens_its_children(world: World) -> 
     assert refused.error.error == 15, "a sealed segment says so"
 
 
-async def test_what_the_record_does_not_list_is_not_made(world: World) -> None:
+async def test_what_record_does_not_list_is_not_made(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     for wrong in ("0000-7fff-0", "0000-ffff-1", "0000-ffff-7"):
@@ -55,7 +55,7 @@ async def test_what_the_record_does_not_list_is_not_made(world: World) -> None:
     assert (await client.produce(topic="segment://public/default/orders/0000-ffff-0")).HasField("producer_success")
 
 
-async def test_a_deleted_name_begins_a_new_life_with_other_segments(world: World) -> None:
+async def test_deleted_name_begins_new_life_with_other_segments(world: World) -> None:
     service = world.node.scalable
     first = await service.create(NAME, segments=2)
     with pytest.raises(AlreadyExists):

@@ -8,7 +8,7 @@ from tests.unit.broker.world import Client
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s
 
 
-async def test_switched_off_for_a_while_nothing_is_touched_and_everything_is_back_afterwards(cluster: Cluster) -> None:
+async def test_temporarily_disabled_topics_are_untouched_and_return(cluster: Cluster) -> None:
     first = cluster.members[0]
     await first.service.create(NAME, segments=2)
     await first.service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)

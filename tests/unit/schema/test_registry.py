@@ -27,7 +27,7 @@ async def opened_registry() -> AsyncIterator[tuple[MemoryStore, Registry]]:
     yield store, Registry(store, RealRuntime())
 
 
-async def test_versions_count_from_zero_and_an_equal_schema_has_its_old_version() -> None:
+async def test_versions_count_from_zero_and_equal_schema_reuses_version() -> None:
     async with opened_registry() as (_, registry):
         assert await registry.latest(ID) is None
         assert await registry.add(ID, AVRO, b"a", {"k": "v"}) == 0
@@ -65,7 +65,7 @@ async def test_what_is_not_there_is_not_found() -> None:
                 await registry.get(ID, version)
 
 
-async def test_after_a_deletion_versions_count_on() -> None:
+async def test_after_deletion_versions_count_on() -> None:
     async with opened_registry() as (_, registry):
         await registry.add(ID, AVRO, b"a", {})
         assert await registry.delete(ID) == 1
@@ -79,7 +79,7 @@ async def test_after_a_deletion_versions_count_on() -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize("step", range(4))
-async def test_a_lost_answer_at_any_step_does_not_make_two_versions(step: int, happened: bool) -> None:
+async def test_lost_answer_at_any_step_does_not_make_two_versions(step: int, happened: bool) -> None:
     """The steps of adding: read the index, write the body, read the index again, write it."""
 
     async with opened_registry() as (store, registry):
@@ -103,7 +103,7 @@ async def test_auto_consume_and_what_is_too_large_are_never_stored() -> None:
         assert await store.children(paths.SCHEMAS) == []
 
 
-async def test_a_newer_format_and_a_missing_body_are_said() -> None:
+async def test_newer_format_and_missing_body_are_said() -> None:
     async with opened_registry() as (store, registry):
         await store.put(paths.schema(ID), b'{"versions":[],"v":2}')
         with pytest.raises(Refused, match="start a newer Magnetar"):

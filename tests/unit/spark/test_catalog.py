@@ -23,7 +23,7 @@ CREATED = {  # as Spark 4.3 passes them when a table is created
 }
 
 
-def test_what_the_catalog_adds_is_passed_over():
+def test_what_catalog_adds_is_passed_over():
     given = {"topic": TOPIC, "path": "file:/warehouse/ev", "serialization.format": "1"}
     assert source_options(given, streaming=False).topic == TOPIC
     assert shown(CREATED).topic == TOPIC
@@ -31,7 +31,7 @@ def test_what_the_catalog_adds_is_passed_over():
     assert own_options(given) == {"topic": TOPIC}
 
 
-def test_table_is_told_from_an_ordinary_read():
+def test_table_is_told_from_ordinary_read():
     assert is_table(CREATED)
     assert not is_table({"topic": TOPIC, "path": "x"})
 
@@ -41,7 +41,7 @@ def test_read_without_options_takes_those_of_its_table():
     assert (asked.topic, asked.url) == (TOPIC, "pulsar://b:1")
 
 
-def test_option_of_the_query_wins_over_the_table():
+def test_option_of_query_wins_over_table():
     given = {"URL": "pulsar://other:1"}
     asked = source_options(given, streaming=True, metadata=table_metadata(CREATED))
     assert asked.url == "pulsar://other:1"
@@ -49,6 +49,6 @@ def test_option_of_the_query_wins_over_the_table():
     assert with_table({"Topic": "x"}, table_metadata({"topic": "y"})) == {"Topic": "x"}
 
 
-def test_insert_into_a_table_says_how_to_write():
+def test_insert_into_table_says_how_to_write():
     with pytest.raises(Misuse, match="INSERT into a table of the catalog is not supported"):
         sink_options({}, streaming=False)

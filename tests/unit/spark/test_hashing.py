@@ -32,6 +32,6 @@ def test_every_length_of_key(length):
 
 
 @pytest.mark.parametrize("routing", Routing)
-def test_slots_are_those_of_the_router(routing):
+def test_slots_are_those_of_router(routing):
     keys = [f"key-{number}".encode() for number in range(200)]
     assert slots(*column(keys), routing).tolist() == [segment_hash(key, routing) for key in keys]

@@ -33,7 +33,7 @@ def test_kafka_option_is_answered_with_ours(name, ours):
         source_options({"topic": TOPIC, name.lower(): "x"}, streaming=True)
 
 
-def test_kafka_option_is_named_before_the_missing_topic():
+def test_kafka_option_is_named_before_missing_topic():
     with pytest.raises(Misuse, match="option subscribe belongs to"):
         shown({"subscribe": "events"})
     with pytest.raises(Misuse, match=r"option kafka\.bootstrap\.servers belongs to"):
@@ -47,7 +47,7 @@ def test_option_of_kafka_clients_is_told_to_be_left_out():
     assert instead("topic") is None
 
 
-def test_every_kafka_option_is_in_the_page():
+def test_every_kafka_option_is_in_page():
     page = (Path(__file__).parents[3] / "docs" / "SPARK.md").read_text()
     missing = [name for name in INSTEAD if f"`{name}`" not in page]
     assert not missing

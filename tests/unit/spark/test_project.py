@@ -10,7 +10,7 @@ from magnetar.spark.project import files
 
 
 @pytest.mark.parametrize("pipelines", [False, True])
-def test_the_programs_compile_and_name_the_broker(pipelines: bool):
+def test_programs_compile_and_name_broker(pipelines: bool):
     written = files(Path("shop"), url="pulsar://head:6650", pipelines=pipelines)
     programs = [text for name, text in written.items() if name.endswith(".py")]
     assert len(programs) == 1

@@ -34,7 +34,7 @@ def test_what_is_written_is_read() -> None:
     assert codec.decode(codec.encode(FULL)) == FULL
 
 
-def test_fields_of_a_newer_version_survive_a_rewrite() -> None:
+def test_fields_of_newer_version_survive_rewrite() -> None:
     body = msgspec.json.decode(codec.encode(FULL))
     read = codec.decode(msgspec.json.encode({**body, "colour": [1, 2]}))
     assert msgspec.json.decode(codec.encode(read))["colour"] == [1, 2]
@@ -63,13 +63,13 @@ def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
         codec.decode(data)
 
 
-def test_a_record_that_is_too_large_is_not_written() -> None:
+def test_record_that_is_too_large_is_not_written() -> None:
     stages = tuple(Stage(number, 10**15, 10**15, True, 10**15) for number in range(10_000))
     with pytest.raises(LimitExceeded):
         codec.encode(msgspec.structs.replace(FULL, stages=stages))
 
 
-def test_the_topic_of_a_stage_says_which_stage_it_is() -> None:
+def test_topic_of_stage_says_which_stage_it_is() -> None:
     id = StageId(codec.digest("topic://t/n/x", "query"), "0a0b0c0d", 12)
     name = codec.stage_topic(topic_name("topic://t/n/x"), id)
     assert str(name) == f"persistent://t/n/__stage-{id}"

@@ -35,14 +35,14 @@ def committed(sink: Sink, batch: int, *messages: int, run: str = "") -> Sink:
     return sink
 
 
-def test_a_number_is_never_issued_twice() -> None:
+def test_number_is_never_issued_twice() -> None:
     sink, first = begun(EMPTY)
     sink = machine.drop(sink, (first,), now_ms=10)
     sink, second = begun(sink)
     assert second != first
 
 
-def test_a_commit_chooses_the_named_stages_and_drops_the_others() -> None:
+def test_commit_chooses_named_stages_and_drops_others() -> None:
     sink, (one, two) = ready(EMPTY, 3, 5, 7)
     sink, late = begun(sink, 3)
     sink, next_batch = begun(sink, 4)
@@ -57,12 +57,12 @@ def test_a_commit_chooses_the_named_stages_and_drops_the_others() -> None:
     assert sink.lanes[:2] == (5, 7)
 
 
-def test_sequence_ids_of_a_lane_go_on_over_batches() -> None:
+def test_sequence_ids_of_lane_go_on_over_batches() -> None:
     sink = committed(committed(EMPTY, 0, 5), 1, 3)
     assert [(one.first, one.messages) for one in sink.chosen] == [(0, 5), (5, 3)]
 
 
-def test_a_batch_is_committed_once() -> None:
+def test_batch_is_committed_once() -> None:
     sink = committed(EMPTY, 2, 1)
     same = machine.commit(sink, 2, (0,), partitions=0, now_ms=20)
     assert same == (sink, AlreadyCommitted())
@@ -73,19 +73,19 @@ def test_a_batch_is_committed_once() -> None:
     assert machine.begin(sink, 2, run="", now_ms=20, lease_ms=1) == (sink, AlreadyCommitted())
 
 
-def test_a_batch_that_is_long_past_is_told_as_a_copied_checkpoint() -> None:
+def test_batch_that_is_long_past_is_told_as_copied_checkpoint() -> None:
     _, outcome = machine.begin(committed(EMPTY, 7, 1), 3, run="", now_ms=20, lease_ms=1)
     assert isinstance(outcome, AlreadyCommitted)
     assert "copied" in outcome.warning
 
 
-def test_a_restart_that_repeats_the_last_batch_has_nothing_to_write() -> None:
+def test_restart_that_repeats_last_batch_has_nothing_to_write() -> None:
     sink = committed(committed(EMPTY, 0, 1, run="query/first"), 1, 1, run="query/first")
     for run in ("query/first", "query/second", "second"):  # the twin of a task, a restart, one that says no query
         assert machine.begin(sink, 1, run=run, now_ms=20, lease_ms=1) == (sink, AlreadyCommitted())
 
 
-def test_a_new_checkpoint_with_an_old_sink_is_refused_where_its_rows_would_be_left_out() -> None:
+def test_new_checkpoint_with_old_sink_is_refused_before_loss() -> None:
     sink = committed(EMPTY, 0, 1, run="old/first")
     with pytest.raises(Refused, match=r"another checkpoint.*option sinkId.*option checkpointLocation"):
         machine.begin(sink, 0, run="new/first", now_ms=20, lease_ms=1)
@@ -93,13 +93,13 @@ def test_a_new_checkpoint_with_an_old_sink_is_refused_where_its_rows_would_be_le
 
 
 @pytest.mark.parametrize("run", ["query/second", "run"])
-def test_a_query_that_asks_for_a_batch_before_the_last_is_refused(run: str) -> None:
+def test_query_that_asks_for_batch_before_last_is_refused(run: str) -> None:
     sink = committed(committed(EMPTY, 0, 1, run="query/first"), 1, 1, run="query/first")
     with pytest.raises(Refused, match=r"batch 0 .* the last one is 1.*option sinkId"):
         machine.begin(sink, 0, run=run, now_ms=20, lease_ms=1)
 
 
-def test_a_batch_without_rows_changes_nobody_and_rows_that_come_after_it_are_told() -> None:
+def test_empty_batch_changes_nothing_and_later_rows_are_reported() -> None:
     sink = committed(EMPTY, 0, 1, run="query/first")
     sink, _ = machine.commit(sink, 1, (), partitions=0, now_ms=20)
     with pytest.raises(Refused):
@@ -118,7 +118,7 @@ def test_two_queries_that_take_turns_are_told_so() -> None:
     assert "two queries" in outcome.warning
 
 
-def test_what_is_not_sealed_or_of_another_batch_is_not_chosen() -> None:
+def test_unsealed_or_foreign_stage_is_not_chosen() -> None:
     sink, number = begun(EMPTY, 1)
     with pytest.raises(Refused, match="not sealed"):
         machine.commit(sink, 1, (number,), partitions=0, now_ms=10)
@@ -131,13 +131,13 @@ def test_what_is_not_sealed_or_of_another_batch_is_not_chosen() -> None:
         machine.commit(sink, -1, (), partitions=0, now_ms=10)
 
 
-def test_an_abort_after_the_commit_changes_nothing() -> None:
+def test_abort_after_commit_changes_nothing() -> None:
     sink = committed(EMPTY, 0, 4)
     assert machine.drop(sink, (0,), now_ms=20) == sink
     assert machine.expire(sink, now_ms=1 << 60) == sink
 
 
-def test_a_lease_ends_what_nobody_chose_and_a_renewal_keeps_the_whole_batch() -> None:
+def test_lease_ends_what_nobody_chose_and_renewal_keeps_whole_batch() -> None:
     sink, (waiting,) = ready(EMPTY, 0, 4)
     sink, writing = begun(sink, 0)
     sink, other = begun(sink, 1)
@@ -148,7 +148,7 @@ def test_a_lease_ends_what_nobody_chose_and_a_renewal_keeps_the_whole_batch() ->
         machine.seal(machine.expire(sink, now_ms=200), writing, 1, now_ms=200)
 
 
-def test_progress_only_grows_and_the_last_message_ends_the_stage() -> None:
+def test_progress_only_grows_and_last_message_ends_stage() -> None:
     sink = committed(EMPTY, 0, 4)
     sink = machine.published(sink, 0, 3, now_ms=10)
     assert machine.published(sink, 0, 2, now_ms=10) == sink
@@ -158,7 +158,7 @@ def test_progress_only_grows_and_the_last_message_ends_the_stage() -> None:
     assert not machine.works(machine.deleted(sink, (0,), now_ms=10), now_ms=10)
 
 
-def test_a_batch_waits_for_the_one_before_it() -> None:
+def test_batch_waits_for_one_before_it() -> None:
     sink = committed(committed(EMPTY, 0, *(1,) * 6), 1, 1)
     assert [one.number for one in machine.due(sink)] == [0, 1, 2, 3]
     for number in range(6):
@@ -167,7 +167,7 @@ def test_a_batch_waits_for_the_one_before_it() -> None:
     assert [one.batch for one in machine.due(sink)] == [1]
 
 
-def test_a_commit_waits_while_too_many_batches_are_published() -> None:
+def test_commit_waits_while_too_many_batches_are_published() -> None:
     sink = EMPTY
     for batch in range(BATCHES_PUBLISHING_MAX):
         sink = committed(sink, batch, 1)
@@ -190,7 +190,7 @@ def test_there_are_only_so_many_stages() -> None:
         machine.begin(full, 0, run="", now_ms=1, lease_ms=1)
 
 
-def test_topics_may_exist_for_what_is_listed_and_not_for_what_was_dropped() -> None:
+def test_topics_may_exist_for_listed_and_not_dropped_stages() -> None:
     sink, (chosen, dropped) = ready(EMPTY, 0, 1, 1)
     sink, _ = machine.commit(sink, 0, (chosen,), partitions=0, now_ms=10)
     sink, written = begun(sink, 1)

@@ -22,7 +22,7 @@ async def committed(world: World, *rows: str) -> None:
     world.topics.refuse.clear()
 
 
-async def test_what_a_broker_left_is_published_by_one_that_looks(world: World) -> None:
+async def test_what_broker_left_is_published_by_one_that_looks(world: World) -> None:
     await committed(world, "a", "b", "c")
     assert world.topics.target == []
     world.broker()
@@ -30,7 +30,7 @@ async def test_what_a_broker_left_is_published_by_one_that_looks(world: World) -
     assert (world.topics.target, world.topics.stages) == (["a", "b", "c"], {})
 
 
-def test_a_leader_that_dies_between_any_two_rows_is_followed_without_a_double() -> None:
+def test_leader_dying_between_rows_is_followed_without_duplicates() -> None:
     for fatal in ("a", "b", "c", "d"):
 
         async def story(world: World, fatal: str = fatal) -> None:
@@ -66,7 +66,7 @@ async def test_one_leads_while_another_waits_for_its_turn(world: World) -> None:
     assert world.topics.target == ["a", "b"]
 
 
-async def test_a_call_that_fails_is_tried_again_and_the_reason_can_be_seen(world: World) -> None:
+async def test_failed_call_is_retried_with_visible_reason(world: World) -> None:
     sinks = world.broker()
     world.topics.refuse += ["publish"] * 3 + ["delete"]
     await sinks.commit(TARGET, "s", 0, [await world.stage(sinks, 0, "a")])
@@ -78,7 +78,7 @@ async def test_a_call_that_fails_is_tried_again_and_the_reason_can_be_seen(world
     assert sinks.leader.rows == 1
 
 
-async def test_a_publisher_that_is_refused_as_one_too_many_is_said_and_not_taken_for_another_leader(
+async def test_publisher_over_limit_is_reported_and_is_no_other_leader(
     world: World,
 ) -> None:
     sinks = world.broker()
@@ -91,7 +91,7 @@ async def test_a_publisher_that_is_refused_as_one_too_many_is_said_and_not_taken
     assert world.topics.target == ["a"]
 
 
-async def test_an_orphan_goes_when_its_lease_ends(world: World) -> None:
+async def test_orphan_goes_when_its_lease_ends(world: World) -> None:
     sinks = world.broker()
     await world.stage(sinks, 0, "a")
     await pass_s(STAGE_LEASE_S - 60)
@@ -100,7 +100,7 @@ async def test_an_orphan_goes_when_its_lease_ends(world: World) -> None:
     assert world.topics.stages == {}
 
 
-async def test_the_sink_of_a_single_job_is_forgotten_a_day_later_and_no_other(world: World) -> None:
+async def test_sink_of_single_job_is_forgotten_after_day(world: World) -> None:
     sinks = world.broker()
     for name, once in (("job", True), ("query", False)):
         begun = await sinks.begin(TARGET, name, 0, once=once)

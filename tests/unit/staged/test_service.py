@@ -16,7 +16,7 @@ from tests.support.virtual_clock import pass_s, settle
 from tests.unit.staged.world import TARGET, World, anybody
 
 
-async def test_a_stage_begun_at_one_broker_is_sealed_and_committed_at_others(world: World) -> None:
+async def test_stage_begun_at_one_broker_commits_at_others(world: World) -> None:
     one, two = world.broker(), world.broker()
     begun = await one.begin(TARGET, "s", 0)
     assert not isinstance(begun, AlreadyCommitted)
@@ -27,13 +27,13 @@ async def test_a_stage_begun_at_one_broker_is_sealed_and_committed_at_others(wor
     assert (world.topics.target, world.topics.stages) == (["a", "b"], {})
 
 
-async def test_tasks_that_begin_at_once_get_a_stage_each(world: World) -> None:
+async def test_tasks_that_begin_at_once_get_stage_each(world: World) -> None:
     brokers = [world.broker(), world.broker()]
     begun = await asyncio.gather(*(brokers[task % 2].begin(TARGET, "s", 0) for task in range(12)))
     assert len({one[0] for one in begun if not isinstance(one, AlreadyCommitted)}) == 12
 
 
-async def test_a_commit_repeated_after_a_lost_answer_is_a_success_that_changes_nothing(world: World) -> None:
+async def test_commit_repeated_after_lost_answer_is_success_that_changes_nothing(world: World) -> None:
     sinks = world.broker()
     stage = await world.stage(sinks, 0, "a")
     await sinks.commit(TARGET, "s", 0, [stage])
@@ -44,7 +44,7 @@ async def test_a_commit_repeated_after_a_lost_answer_is_a_success_that_changes_n
     assert world.topics.target == ["a"]
 
 
-async def test_a_query_of_another_checkpoint_is_refused_and_leaves_the_record_alone(world: World) -> None:
+async def test_query_of_another_checkpoint_is_refused_and_leaves_record_alone(world: World) -> None:
     sinks = world.broker()
     begun = await sinks.begin(TARGET, "s", 0, run="old/1")
     assert not isinstance(begun, AlreadyCommitted)
@@ -58,7 +58,7 @@ async def test_a_query_of_another_checkpoint_is_refused_and_leaves_the_record_al
     assert await sinks.find(TARGET, "s") == before
 
 
-async def test_stages_of_another_sink_or_of_an_earlier_life_are_not_taken(world: World) -> None:
+async def test_stages_of_another_sink_or_incarnation_are_refused(world: World) -> None:
     sinks = world.broker()
     other = await world.stage(sinks, 0, "x", name="other")
     with pytest.raises(StageNotFound):
@@ -74,7 +74,7 @@ async def test_stages_of_another_sink_or_of_an_earlier_life_are_not_taken(world:
     assert (await sinks.commit(TARGET, "s", 0, [again]))[0] == Committed()
 
 
-async def test_a_stage_whose_topic_cannot_be_made_is_an_error_and_goes_with_its_lease(world: World) -> None:
+async def test_stage_with_failed_topic_is_error_and_expires(world: World) -> None:
     sinks = world.broker()
     world.topics.refuse.append("create")
     with pytest.raises(NotReady):
@@ -84,7 +84,7 @@ async def test_a_stage_whose_topic_cannot_be_made_is_an_error_and_goes_with_its_
     assert (await sinks.find(TARGET, "s")).stages == ()
 
 
-async def test_a_commit_waits_for_room_and_is_told_at_last(world: World) -> None:
+async def test_commit_waits_for_room_and_is_told_at_last(world: World) -> None:
     sinks = world.broker(started=False)
     world.topics.refuse += ["publish"] * 1000
     for batch in range(BATCHES_PUBLISHING_MAX):
@@ -100,7 +100,7 @@ async def test_a_commit_waits_for_room_and_is_told_at_last(world: World) -> None
     assert world.topics.target == [*map(str, range(BATCHES_PUBLISHING_MAX)), "last"]
 
 
-async def test_the_topic_of_a_stage_may_exist_while_the_record_lists_it(world: World) -> None:
+async def test_topic_of_stage_may_exist_while_record_lists_it(world: World) -> None:
     sinks = world.broker(started=False)
     world.topics.refuse += ["delete"] * 1000
     begun = await sinks.begin(TARGET, "s", 0)
@@ -113,7 +113,7 @@ async def test_the_topic_of_a_stage_may_exist_while_the_record_lists_it(world: W
     assert not await sinks.listed(topic)
 
 
-async def test_a_sink_needs_a_name_and_is_forgotten_with_its_namespace(world: World) -> None:
+async def test_sink_needs_name_and_is_forgotten_with_its_namespace(world: World) -> None:
     sinks = world.broker()
     with pytest.raises(InvalidName):
         await sinks.begin(TARGET, "", 0)

@@ -24,7 +24,7 @@ def begun(sink: Sink | None) -> tuple[Sink, int]:
     return after, outcome.number
 
 
-async def test_two_that_decide_the_same_from_the_same_write_different_bytes() -> None:
+async def test_two_that_decide_same_from_same_write_different_bytes() -> None:
     store = MemoryStore()
     written = []
     for seed in range(2):
@@ -37,7 +37,7 @@ async def test_two_that_decide_the_same_from_the_same_write_different_bytes() ->
     assert written[0] != written[1]
 
 
-async def test_a_step_that_changes_nothing_is_not_written() -> None:
+async def test_step_that_changes_nothing_is_not_written() -> None:
     store = MemoryStore()
     records = SinkStore(store, InlineRuntime(NoFiles()))
     await records.change(KEY, begun)
@@ -46,7 +46,7 @@ async def test_a_step_that_changes_nothing_is_not_written() -> None:
     assert store.puts == before
 
 
-async def test_a_race_that_never_ends_is_given_up() -> None:
+async def test_race_that_never_ends_is_given_up() -> None:
     store = MemoryStore()
     records = SinkStore(store, InlineRuntime(NoFiles()))
     rival = SinkStore(MemoryStore(content=store.content), InlineRuntime(NoFiles(), 1))
@@ -66,7 +66,7 @@ async def test_a_race_that_never_ends_is_given_up() -> None:
     assert raced > 10
 
 
-async def test_a_sink_that_is_gone_or_another_life_is_told_apart() -> None:
+async def test_sink_that_is_gone_or_another_life_is_told_apart() -> None:
     records = SinkStore(MemoryStore(), InlineRuntime(NoFiles()))
     with pytest.raises(StageNotFound):
         await records.update(KEY, lambda sink: sink)
@@ -82,7 +82,7 @@ async def test_a_sink_that_is_gone_or_another_life_is_told_apart() -> None:
     assert not await records.delete(KEY, version)
 
 
-async def test_a_record_that_cannot_be_read_keeps_no_other_from_being_found() -> None:
+async def test_unreadable_record_hides_no_other() -> None:
     store = MemoryStore()
     records = SinkStore(store, InlineRuntime(NoFiles()))
     await store.put(paths.sink("b" * 20), b"nonsense")

@@ -32,7 +32,7 @@ def nothing_left_behind() -> Iterator[None]:
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_a_broker_answers_and_is_gone_with_its_directory() -> None:
+def test_broker_answers_and_is_gone_with_its_directory() -> None:
     with broker() as b:
         assert b.running
         assert _health(b) == "ok"
@@ -77,7 +77,7 @@ def test_several_at_once_share_nothing() -> None:
         assert name not in _namespaces(two)
 
 
-def test_a_killed_broker_hangs_up_and_comes_back_on_the_same_ports_with_its_data() -> None:
+def test_killed_broker_returns_on_same_ports_with_data() -> None:
     with broker() as b:
         before = (b.url, b.admin_url)
         name = b.new_namespace("kept")
@@ -91,7 +91,7 @@ def test_a_killed_broker_hangs_up_and_comes_back_on_the_same_ports_with_its_data
         assert name in _namespaces(b)
 
 
-def test_a_killed_broker_never_ends_in_order() -> None:
+def test_killed_broker_never_ends_in_order() -> None:
     """Stopping writes the end of its session; a process that dies does not, and neither does `kill`."""
     with broker() as b:
         b.kill()
@@ -103,12 +103,12 @@ def test_a_killed_broker_never_ends_in_order() -> None:
             b.new_namespace()
 
 
-def test_starting_a_broker_that_runs_is_refused() -> None:
+def test_starting_broker_that_runs_is_refused() -> None:
     with broker() as b, pytest.raises(Misuse, match="running"):
         b.start()
 
 
-def test_a_stopped_broker_starts_again_with_its_data() -> None:
+def test_stopped_broker_starts_again_with_its_data() -> None:
     with broker() as b:
         name = b.new_namespace()
         b.stop()
@@ -116,7 +116,7 @@ def test_a_stopped_broker_starts_again_with_its_data() -> None:
         assert name in _namespaces(b)
 
 
-def test_a_directory_that_was_given_is_left_there_and_carries_over(tmp_path: Path) -> None:
+def test_directory_that_was_given_is_left_there_and_carries_over(tmp_path: Path) -> None:
     with broker(data=tmp_path / "mine") as b:
         first = b.new_namespace("orders")
     with broker(data=str(tmp_path / "mine")) as b:
@@ -125,7 +125,7 @@ def test_a_directory_that_was_given_is_left_there_and_carries_over(tmp_path: Pat
     assert (tmp_path / "mine" / "metadata.db").exists()
 
 
-def test_two_brokers_on_one_directory_are_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+def test_second_broker_on_directory_is_refused_and_first_continues(tmp_path: Path) -> None:
     with broker(data=tmp_path) as one:
         with pytest.raises(Conflict, match="in use"), broker(data=tmp_path):
             pass
@@ -146,17 +146,17 @@ def test_settings_by_mapping_and_by_keyword() -> None:
         assert httpx2.get(f"{b.admin_url}/admin/v2/clusters").json() == ["elsewhere"]
 
 
-def test_a_setting_that_does_not_exist_is_refused_with_the_one_that_was_meant() -> None:
+def test_unknown_setting_is_refused_with_suggestion() -> None:
     with pytest.raises(Misuse, match="did you mean brokerDeduplicationEnabled"), broker(brokerDeduplicationEnable=True):
         pass
 
 
-def test_a_setting_of_the_wrong_form_is_refused_and_nothing_stays() -> None:
+def test_setting_of_wrong_form_is_refused_and_nothing_stays() -> None:
     with pytest.raises(Misuse, match="maxMessageSize"), broker(maxMessageSize="large"):
         pass
 
 
-def test_namespaces_are_named_after_the_hint_and_never_twice() -> None:
+def test_namespaces_are_named_after_hint_and_never_twice() -> None:
     with broker() as b:
         names = [b.new_namespace("test_orders[fast-1]") for _ in range(3)]
         assert len(set(names)) == 3
@@ -167,7 +167,7 @@ def test_namespaces_are_named_after_the_hint_and_never_twice() -> None:
         assert b.topic("t") == "persistent://public/default/t"
 
 
-def test_the_test_s_own_error_is_the_one_that_comes_out() -> None:
+def test_test_s_own_error_is_one_that_comes_out() -> None:
     def body() -> None:
         with broker() as b:
             b.kill()
@@ -198,7 +198,7 @@ async def test_cancelled_while_it_starts_runs_or_stops_nothing_stays(where: str)
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # newer Pythons warn of threads beside a fork
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_child_process_makes_its_own_and_leaves_the_parent_s_alone(method: str) -> None:
+def test_child_process_makes_its_own_and_leaves_parent_s_alone(method: str) -> None:
     context = multiprocessing.get_context(method)
     with broker() as b:
         ours, theirs = context.Pipe()
@@ -217,7 +217,7 @@ def test_a_child_process_makes_its_own_and_leaves_the_parent_s_alone(method: str
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # newer Pythons warn of threads beside a fork
-def test_a_forked_child_that_lives_on_hides_neither_a_kill_nor_a_stop() -> None:
+def test_forked_child_that_lives_on_hides_neither_kill_nor_stop() -> None:
     """It has copies of every descriptor: peers must hear of the end all the same, and the lock must be free."""
     context = multiprocessing.get_context("fork")
     with broker() as b, _connected(b.url) as first:

@@ -13,7 +13,7 @@ from magnetar.testing import broker
 HOUR_S = 3600.0
 
 
-def test_delayed_message_comes_when_the_clock_has_moved() -> None:
+def test_delayed_message_comes_when_clock_has_moved() -> None:
     with broker(clock=True) as b, magnetar.Client(b.url) as client:
         topic = b.topic("later")
         with client.subscribe(topic, "s", type=magnetar.SubscriptionType.SHARED) as consumer:
@@ -29,7 +29,7 @@ def test_delayed_message_comes_when_the_clock_has_moved() -> None:
             assert consumer.receive(timeout_s=60).data == b"tomorrow"
 
 
-def test_hold_expires_when_the_clock_has_moved() -> None:
+def test_hold_expires_when_clock_has_moved() -> None:
     with broker(clock=True) as b, magnetar.Client(b.url) as client, magnetar.Admin(b.admin_url) as admin:
         topic = b.scalable("held")
         client.create_producer(topic).send(b"x")
@@ -48,7 +48,7 @@ def test_clock_that_cannot_be_moved_says_how_to_have_one() -> None:
         b.clock.advance(-1)
 
 
-def test_restart_keeps_the_time() -> None:
+def test_restart_keeps_time() -> None:
     with broker(clock=True) as b:
         b.clock.advance(HOUR_S)
         b.restart()

@@ -76,7 +76,7 @@ def test_expired_session_moves_no_topic() -> None:
             wait_for(lambda: c["broker-1"].running and spread_topics(c) == places)
 
 
-def test_outage_of_the_store_does_not_stop_loaded_topics() -> None:
+def test_outage_of_store_does_not_stop_loaded_topics() -> None:
     with cluster(2, session_s=SESSION_S) as c, magnetar.Client(c.url) as client:
         topic = topics(1)[0]
         with client.create_producer(topic) as producer:

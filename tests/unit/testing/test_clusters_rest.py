@@ -67,7 +67,7 @@ def test_each_broker_answers_for_all_over_sockets() -> None:
                 admin.close()
 
 
-def test_error_names_the_broker_that_was_killed() -> None:
+def test_error_names_broker_that_was_killed() -> None:
     with cluster(3, session_s=30.0) as c:
         owners = filled(c)
         gone, other = sorted(set(owners.values()))[:2]

@@ -47,7 +47,7 @@ def test_lost_receipt_stores_twice_unless_deduplicated(deduplicates: bool, store
         assert received(b, topic) == stored
 
 
-def test_paused_broker_answers_nothing_until_the_block_ends() -> None:
+def test_paused_broker_answers_nothing_until_block_ends() -> None:
     with broker() as b, magnetar.Client(b.url) as client:
         topic = b.topic("paused")
         stored = threading.Event()

@@ -52,7 +52,7 @@ def test_backlog_counts_messages_of_plain_topics(partitions: int) -> None:
 
 
 @pytest.mark.real_clock
-async def test_async_broker_awaits_the_same() -> None:
+async def test_async_broker_awaits_same() -> None:
     async with broker(clock=True) as b, magnetar.aio.Client(b.url) as client:
         topic = await b.scalable("orders")
         async with client.queue_consumer(topic, "mails") as consumer, client.create_producer(topic) as producer:

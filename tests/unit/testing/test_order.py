@@ -35,14 +35,14 @@ def test_stored_and_never_received_is_lost():
     assert not ordering.ok
 
 
-def test_lower_number_that_first_comes_behind_a_higher_one_is_disorder():
+def test_lower_number_that_first_comes_behind_higher_one_is_disorder():
     ordering = sent(3)
     for number in (0, 2, 1):
         ordering.record_received("k", number, number)
     assert kinds(ordering) == [("disordered", 1)]
 
 
-def test_coming_again_from_the_same_place_is_no_fault_and_from_another_is_a_duplicate():
+def test_redelivery_from_same_position_is_valid_and_other_is_duplicate():
     ordering = sent(2)
     for number in (0, 1, 0, 1):
         ordering.record_received("k", number, number)
@@ -51,7 +51,7 @@ def test_coming_again_from_the_same_place_is_no_fault_and_from_another_is_a_dupl
     assert kinds(ordering) == [("duplicated", 1)]
 
 
-def test_what_nobody_sent_or_was_said_not_to_be_stored_is_invented():
+def test_unsent_or_definitely_unstored_message_is_invented():
     ordering = sent(1, SendOutcome.FAILED)
     ordering.record_received("k", 0, 0)
     ordering.record_received("k", 7, 7)
@@ -62,20 +62,20 @@ def test_what_nobody_sent_or_was_said_not_to_be_stored_is_invented():
     assert kinds(late) == [("invented", 0)]
 
 
-def test_unknown_fate_may_come_or_not_but_a_missing_fate_is_a_fault():
+def test_unknown_outcome_may_appear_but_missing_outcome_is_fault():
     ordering = sent(2, SendOutcome.UNKNOWN)
     ordering.record_received("k", 1, 1)
     assert kinds(ordering) == []
     assert kinds(sent(1, None)) == [("lost", 0)]
 
 
-def test_fate_told_twice_is_a_fault():
+def test_fate_told_twice_is_fault():
     ordering = sent(1, SendOutcome.UNKNOWN)
     ordering.record_result("k", 0, SendOutcome.STORED)
     assert [finding.text for finding in ordering.findings] == ["two results of one send: unknown, then stored"]
 
 
-def test_another_reader_is_judged_by_the_same_messages():
+def test_another_reader_is_judged_by_same_messages():
     ordering = sent(2)
     for number in range(2):
         ordering.record_received("k", number, number)
@@ -105,7 +105,7 @@ def test_repetition_without_positions_counts_as_redelivered():
     assert (ordering.ok, ordering.received, ordering.redelivered) == (True, 2, 1)
 
 
-def test_result_after_the_arrival_leaves_nothing_outstanding():
+def test_result_after_arrival_leaves_nothing_outstanding():
     ordering = sent(1, None)
     ordering.record_received("k", 0)
     ordering.record_result("k", 0, SendOutcome.STORED)
@@ -124,7 +124,7 @@ def test_arrivals_are_classified_with_their_evidence():
     assert arrivals.missing({"k": [0, 1, 3], "other": [0]}) == 2
 
 
-def test_lower_number_returns_the_witness_of_the_higher_one():
+def test_lower_number_returns_witness_of_higher_one():
     order: KeyOrder[str] = KeyOrder()
     assert order.add("a", 3, "first") is None
     assert order.add("b", 1, "other key") is None
@@ -133,7 +133,7 @@ def test_lower_number_returns_the_witness_of_the_higher_one():
     assert order.add("a", 1, "later") == "equal"
 
 
-def test_public_names_are_those_of_the_module():
+def test_public_names_are_those_of_module():
     assert testing.OrderChecker is OrderChecker
     assert testing.SendOutcome is SendOutcome
     assert {"OrderChecker", "OrderFinding", "SendOutcome"} <= set(dir(testing))

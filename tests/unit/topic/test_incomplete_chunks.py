@@ -36,7 +36,7 @@ async def on_disk(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED])
-async def test_an_unfinished_message_at_the_end_of_a_sealed_segment_counts_as_drained(world: World, kind: int) -> None:
+async def test_unfinished_message_at_end_of_sealed_segment_counts_as_drained(world: World, kind: int) -> None:
     topic = await world.topic(SEGMENT)
     out = Out()
     reader = await world.consumer(topic, out, kind=kind, permits=10)
@@ -50,7 +50,7 @@ async def test_an_unfinished_message_at_the_end_of_a_sealed_segment_counts_as_dr
     assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
 
 
-async def test_unfinished_messages_between_others_are_waited_for_no_longer_than_those(world: World) -> None:
+async def test_unfinished_messages_are_awaited_no_longer_than_neighbours(world: World) -> None:
     topic = await world.topic(SEGMENT)
     reader = await world.consumer(topic, Out(), kind=SHARED, permits=10)
     y = the_chunks("abcdef", 2, 3, producer="y")
@@ -65,7 +65,7 @@ async def test_unfinished_messages_between_others_are_waited_for_no_longer_than_
 
 
 @pytest.mark.parametrize("place", ["at the end", "in the middle"])
-async def test_early_acknowledgements_of_all_but_incomplete_chunks_complete_a_segment(world: World, place: str) -> None:
+async def test_early_acknowledgements_of_all_but_incomplete_chunks_complete_segment(world: World, place: str) -> None:
     """Behind the first chunk of such a message each one is acknowledged by itself (H-F20)."""
 
     async def admit(_: Subscribe) -> Admitted:
@@ -88,7 +88,7 @@ async def test_early_acknowledgements_of_all_but_incomplete_chunks_complete_a_se
     assert await complete(topic, subscription)
 
 
-async def test_a_message_that_is_all_there_is_waited_for(world: World) -> None:
+async def test_message_that_is_all_there_is_waited_for(world: World) -> None:
     topic = await world.topic(SEGMENT)
     reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     stored = await world.store(topic, *X)
@@ -100,7 +100,7 @@ async def test_a_message_that_is_all_there_is_waited_for(world: World) -> None:
     assert drained(topic)
 
 
-async def test_chunks_of_a_segment_that_still_grows_are_left_alone(world: World) -> None:
+async def test_chunks_of_segment_that_still_grows_are_left_alone(world: World) -> None:
     topic = await world.topic(SEGMENT)
     await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     await world.store(topic, *X[:2])
@@ -109,7 +109,7 @@ async def test_chunks_of_a_segment_that_still_grows_are_left_alone(world: World)
     assert subscription_of(topic).backlog == 2
 
 
-async def test_a_subscription_that_was_moved_back_while_it_was_looked_at_keeps_everything(world: World) -> None:
+async def test_subscription_sought_during_check_keeps_everything(world: World) -> None:
     topic = await world.without_cache().topic(SEGMENT)
     reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     stored = await world.store(topic, an_entry("a"), X[0])
@@ -121,7 +121,7 @@ async def test_a_subscription_that_was_moved_back_while_it_was_looked_at_keeps_e
     assert subscription_of(topic).backlog == 2
 
 
-async def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks(world: World) -> None:
+async def test_segment_that_is_loaded_again_is_drained_when_somebody_asks(world: World) -> None:
     topic = await world.topic(SEGMENT)
     await world.consumer(topic, Out(), kind=EXCLUSIVE)
     await world.store(topic, X[0])
@@ -133,7 +133,7 @@ async def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks(worl
     assert drained(again)
 
 
-async def test_the_end_of_a_message_whose_beginning_is_acknowledged_is_waited_for_by_nobody(world: World) -> None:
+async def test_end_of_message_with_acknowledged_start_is_not_awaited(world: World) -> None:
     topic = await world.topic(SEGMENT)
     reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     stored = await world.store(topic, X[0], X[1], an_entry("a"), X[2])
@@ -147,7 +147,7 @@ async def test_the_end_of_a_message_whose_beginning_is_acknowledged_is_waited_fo
     assert drained(topic)
 
 
-async def test_a_message_that_was_sent_again_from_its_first_chunk_is_waited_for(world: World) -> None:
+async def test_message_resent_from_first_chunk_is_awaited(world: World) -> None:
     topic = await world.topic(SEGMENT)
     await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     await world.store(topic, X[0], X[1], *X)
@@ -156,7 +156,7 @@ async def test_a_message_that_was_sent_again_from_its_first_chunk_is_waited_for(
     assert subscription_of(topic).backlog == 5
 
 
-async def test_a_reader_that_has_said_of_all_chunks_but_the_last_that_they_came_gets_to_take_the_message(
+async def test_reader_with_all_chunks_but_last_gets_message(
     world: World,
 ) -> None:
     topic = await world.topic(SEGMENT)
@@ -184,7 +184,7 @@ class Unreadable(MemoryLedgers):
         return await super().open(ledger, recover=recover)
 
 
-async def test_what_is_left_and_could_not_be_read_is_looked_at_again(world: World) -> None:
+async def test_unreadable_remainder_is_checked_again(world: World) -> None:
     ledgers = world.ledgers = Unreadable()
     topic = await world.without_cache().topic(SEGMENT)
     await world.consumer(topic, Out(), kind=EXCLUSIVE)
@@ -213,7 +213,7 @@ class Slow(IncompleteChunks):
         return found
 
 
-async def test_what_is_acknowledged_while_it_is_looked_for_is_not_waited_for(world: World) -> None:
+async def test_message_acknowledged_during_search_is_not_awaited(world: World) -> None:
     topic = await world.topic(SEGMENT)
     reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     slow = subscription_of(topic).leftover = Slow(subscription_of(topic))

@@ -33,7 +33,7 @@ async def measured(topic: Topic, asked: RangeRequest) -> ReadableRange:
     return (await topic.meter.measure(asked)).stretch
 
 
-async def test_a_topic_that_never_had_a_message_is_at_its_start_whatever_is_asked(world: World) -> None:
+async def test_topic_without_messages_is_at_start_for_any_question(world: World) -> None:
     topic = await world.topic()
     for start in (START, FROM_START, FROM_EARLIEST, FROM_LATEST, 5):
         found = await measured(topic, RangeRequest(start))
@@ -44,7 +44,7 @@ async def test_a_topic_that_never_had_a_message_is_at_its_start_whatever_is_aske
     assert (await measured(topic, RangeRequest(START))).sealed
 
 
-async def test_everything_is_measured_from_the_place_on_and_the_end_is_not_included(world: World) -> None:
+async def test_range_is_measured_from_position_to_excluded_end(world: World) -> None:
     topic = await a_topic(world)
     first, last = topic.managed.first, topic.managed.last
     whole = await measured(topic, RangeRequest(FROM_START))
@@ -57,7 +57,7 @@ async def test_everything_is_measured_from_the_place_on_and_the_end_is_not_inclu
     assert (beyond.start, beyond.marks, beyond.messages, beyond.sealed) == (whole.end, (), 0, False)
 
 
-async def test_only_a_sealed_topic_measured_to_its_end_is_sealed(world: World) -> None:
+async def test_only_sealed_topic_measured_to_its_end_is_sealed(world: World) -> None:
     topic = await a_topic(world)
     await topic.seal("op", Term(1))
     assert (await measured(topic, RangeRequest(START))).sealed
@@ -69,7 +69,7 @@ async def test_only_a_sealed_topic_measured_to_its_end_is_sealed(world: World) -
     assert (await measured(topic, RangeRequest(FROM_LATEST))).sealed
 
 
-async def test_what_was_trimmed_before_the_reader_had_it_is_lost_and_nothing_else(world: World) -> None:
+async def test_only_messages_trimmed_before_reading_are_lost(world: World) -> None:
     topic = await a_topic(world)
     gone = ReadPosition(*topic.managed.chain.nth(1))
     kept = ReadPosition(*topic.managed.chain.nth(6))
@@ -87,7 +87,7 @@ async def test_what_was_trimmed_before_the_reader_had_it_is_lost_and_nothing_els
     assert (empty.lost, empty.sealed, empty.marks, empty.start) == (True, True, (), earliest.end)
 
 
-async def test_a_reader_inside_a_batch_does_not_count_what_it_has(world: World) -> None:
+async def test_reader_inside_batch_does_not_count_what_it_has(world: World) -> None:
     topic = await world.topic()
     producer = await world.producer(topic, Out())
     batch = a_batch(["a", "b", "c", "d"])
@@ -98,7 +98,7 @@ async def test_a_reader_inside_a_batch_does_not_count_what_it_has(world: World) 
     assert (found.messages, [mark.messages for mark in found.marks]) == (1, [1])
 
 
-async def test_a_time_is_found_and_the_publish_times_of_marks_are_told(world: World) -> None:
+async def test_time_is_found_and_publish_times_of_marks_are_told(world: World) -> None:
     topic = await a_topic(world)
     found = await measured(topic, RangeRequest(45))
     assert (found.start, found.messages) == (ReadPosition(*topic.managed.chain.nth(5)), 5)
@@ -123,7 +123,7 @@ async def test_publish_times_are_read_once_and_few_are_remembered(world: World) 
     assert len(topic.meter._stamps) == PLAN_STAMPS_MAX
 
 
-async def test_a_trim_that_has_begun_is_over_before_a_settled_answer(world: World) -> None:
+async def test_trim_that_has_begun_is_over_before_settled_answer(world: World) -> None:
     topic = await a_topic(world)
     await topic.trimming.acquire()
     asked = world.spawn(measured(topic, RangeRequest(START, settled=True)))
@@ -134,7 +134,7 @@ async def test_a_trim_that_has_begun_is_over_before_a_settled_answer(world: Worl
     assert (await asked).lost
 
 
-async def test_what_nobody_with_a_cursor_needs_is_kept_for_whoever_asks_for_it(world: World) -> None:
+async def test_messages_without_cursor_are_kept_for_hold(world: World) -> None:
     topic = await a_topic(world)
     wanted = topic.managed.chain.nth(6)
 
@@ -169,7 +169,7 @@ async def test_what_is_told_from_memory_is_what_is_measured(world: World, messag
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_wherever_a_reader_stands_it_is_told_at_once_what_would_be_measured(world: World, seed: int) -> None:
+async def test_immediate_answer_equals_measured_one_anywhere(world: World, seed: int) -> None:
     chance = random.Random(seed)
     topic = await world.topic()
     producer = await world.producer(topic, Out())
@@ -194,7 +194,7 @@ async def test_wherever_a_reader_stands_it_is_told_at_once_what_would_be_measure
     assert told > 50
 
 
-async def test_what_is_told_at_once_is_of_the_topic_as_it_is_now(world: World) -> None:
+async def test_immediate_answer_reflects_present_topic(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
     asked = RangeRequest(FROM_START)
     before = await measured(topic, asked)
@@ -211,7 +211,7 @@ async def test_what_is_told_at_once_is_of_the_topic_as_it_is_now(world: World) -
     assert (gone.lost, gone.marks) == (True, ())
 
 
-async def test_where_one_ledger_is_left_of_several_what_was_before_it_is_told_as_lost(world: World) -> None:
+async def test_earlier_ledgers_than_remaining_one_are_reported_lost(world: World) -> None:
     topic = await a_topic(world, 12)
     await topic.managed.trim(topic.managed.chain.nth(8), Rule(Retention(), world.runtime.wall()))
     assert len(topic.managed.chain.links) == 1
@@ -222,7 +222,7 @@ async def test_where_one_ledger_is_left_of_several_what_was_before_it_is_told_as
     assert found.stretch.lost
 
 
-async def test_memory_does_not_answer_for_what_has_grown_or_was_limited(world: World) -> None:
+async def test_cached_answer_is_not_used_after_growth_or_limit(world: World) -> None:
     topic = await a_topic(world, 5, per_ledger=1000)
     asked = RangeRequest(FROM_START)
     first = await measured(topic, asked)
@@ -238,7 +238,7 @@ async def test_memory_does_not_answer_for_what_has_grown_or_was_limited(world: W
 
 
 @pytest.mark.parametrize("per_ledger", [1000, 3])
-async def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(world: World, per_ledger: int) -> None:
+async def test_answer_serves_limits_that_it_does_not_reach(world: World, per_ledger: int) -> None:
     topic = await a_topic(world, per_ledger=per_ledger)
     meter = topic.meter
     size = (await meter.measure(RangeRequest(FROM_START))).bytes
@@ -264,7 +264,7 @@ async def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(
     assert again
 
 
-async def test_a_reader_that_keeps_up_is_answered_at_once_at_every_new_place(world: World) -> None:
+async def test_current_reader_is_answered_immediately_at_every_position(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
     await measured(topic, RangeRequest(FROM_START))  # somebody has read here: the ledger is open
     for number in range(10):
@@ -275,14 +275,14 @@ async def test_a_reader_that_keeps_up_is_answered_at_once_at_every_new_place(wor
         assert (rest.start, rest.messages, rest.marks[0].publish_ms) == (place, 10 - number, number * 10)
 
 
-async def test_a_settled_answer_is_never_told_from_memory(world: World) -> None:
+async def test_settled_answer_is_never_told_from_memory(world: World) -> None:
     topic = await a_topic(world, per_ledger=1000)
     asked = RangeRequest(START, settled=True)
     assert (await measured(topic, asked)).messages == 10
     assert topic.meter.at_once(asked) is None
 
 
-async def test_a_place_that_can_be_is_told_as_it_is_and_of_another_the_nearest(world: World) -> None:
+async def test_valid_position_is_returned_and_invalid_gets_nearest(world: World) -> None:
     topic = await a_topic(world)  # ledgers of three, the last has one
     chain, end = topic.managed.chain, topic.managed.chain.end
     first, second = chain.links[0].ledger, chain.links[1].ledger
@@ -310,7 +310,7 @@ async def test_a_place_that_can_be_is_told_as_it_is_and_of_another_the_nearest(w
         await measured(topic, RangeRequest(FROM_LATEST, exact=True))
 
 
-async def test_an_owner_that_was_replaced_does_not_say_that_a_place_is_nowhere(world: World) -> None:
+async def test_replaced_owner_does_not_declare_position_invalid(world: World) -> None:
     topic = await a_topic(world)
     there, end = ReadPosition(*topic.managed.first), topic.managed.chain.end
     node = await world.metadata.get(topic.managed.path)

@@ -56,7 +56,7 @@ def texts(*words: str) -> list[bytes]:
     return [an_entry(word) for word in words]
 
 
-async def test_each_message_has_an_id_of_its_own() -> None:
+async def test_each_message_has_id_of_its_own() -> None:
     """The Go client drops a message whose id it has just acknowledged."""
 
     scene = Scene()
@@ -71,7 +71,7 @@ async def test_each_message_has_an_id_of_its_own() -> None:
     assert said.freed > 0
 
 
-async def test_without_permits_or_with_a_peer_that_does_not_read_messages_are_dropped() -> None:
+async def test_non_persistent_messages_without_permits_are_dropped() -> None:
     scene = Scene()
     out = Out()
     consumer = await scene.consumer(out, kind=EXCLUSIVE, permits=2)
@@ -85,7 +85,7 @@ async def test_without_permits_or_with_a_peer_that_does_not_read_messages_are_dr
     assert scene.topic.dropped == 2
 
 
-async def test_a_batch_goes_out_whole_and_counts_its_messages() -> None:
+async def test_batch_goes_out_whole_and_counts_its_messages() -> None:
     scene = Scene()
     out = Out()
     consumer = await scene.consumer(out, permits=1)
@@ -94,7 +94,7 @@ async def test_a_batch_goes_out_whole_and_counts_its_messages() -> None:
     assert (consumer.permits, scene.topic.dropped) == (-1, 2)
 
 
-async def test_every_subscription_gets_its_own_copy_and_shared_ones_take_turns() -> None:
+async def test_every_subscription_gets_copy_and_shared_rotate() -> None:
     scene = Scene()
     alone, first, second = Out(1), Out(2), Out(3)
     await scene.consumer(alone, subscription="alone", kind=EXCLUSIVE)
@@ -129,7 +129,7 @@ async def test_sticky_slots_of_nobody_are_dropped() -> None:
         await scene.consumer(Out(2), kind=KEY_SHARED, key_shared=none)
 
 
-async def test_failover_without_partitions_takes_the_first_by_name_and_tells_only_changes() -> None:
+async def test_failover_without_partitions_picks_first_and_notifies_changes() -> None:
     scene = Scene()
     outs = {name: Out(number) for number, name in enumerate("bac")}
     consumers = {name: await scene.consumer(out, name, kind=FAILOVER) for name, out in outs.items()}
@@ -144,7 +144,7 @@ async def test_failover_without_partitions_takes_the_first_by_name_and_tells_onl
     assert outs["b"].active[-1][1]
 
 
-async def test_failover_of_a_partition_goes_by_its_index() -> None:
+async def test_failover_of_partition_goes_by_its_index() -> None:
     scene = Scene("non-persistent://public/default/n-partition-1")
     outs = [Out(1), Out(2)]
     for number, out in enumerate(outs):
@@ -153,7 +153,7 @@ async def test_failover_of_a_partition_goes_by_its_index() -> None:
     assert [out.texts for out in outs] == [[], ["x"]]
 
 
-async def test_types_do_not_mix_and_a_subscription_ends_with_its_consumers() -> None:
+async def test_types_do_not_mix_and_subscription_ends_with_its_consumers() -> None:
     scene = Scene()
     consumer = await scene.consumer(Out(1), kind=EXCLUSIVE)
     for kind in (EXCLUSIVE, SHARED):
@@ -177,7 +177,7 @@ async def test_unsubscribing_needs_to_be_alone_or_to_insist() -> None:
     assert scene.topic.subscriptions == {}
 
 
-async def test_what_needs_a_memory_is_refused_and_acknowledging_is_nothing() -> None:
+async def test_what_needs_memory_is_refused_and_acknowledging_is_nothing() -> None:
     scene = Scene()
     consumer = await scene.consumer(Out())
     subscription = scene.topic.subscriptions["s"]
@@ -226,7 +226,7 @@ async def test_tiny_messages_that_wait_for_delivery_are_bounded_by_number() -> N
     assert scene.topic.dropped >= 3 * 100
 
 
-async def test_message_larger_than_the_bound_is_delivered_when_none_waits() -> None:
+async def test_message_larger_than_bound_is_delivered_when_none_waits() -> None:
     scene = Scene()
     out = Out()
     await scene.consumer(out)

@@ -13,7 +13,7 @@ from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.topic.world import Out, World, ack, an_entry, gathered, send_frame, settle
 
 
-async def test_sealing_twice_gives_the_same_answer(world: World) -> None:
+async def test_sealing_twice_gives_same_answer(world: World) -> None:
     topic = await world.topic(deduplication=True)
     positions = await world.store(topic, an_entry("a", 1, publish_time=100), an_entry("b", 2, publish_time=200))
     first = await topic.seal("op", Term(3))
@@ -26,7 +26,7 @@ async def test_sealing_twice_gives_the_same_answer(world: World) -> None:
     assert (after.end, after.messages, after.fence) == (first.end, first.messages, first.fence)
 
 
-async def test_a_lower_term_is_fenced_and_a_higher_one_is_remembered_over_a_crash(world: World) -> None:
+async def test_lower_term_is_fenced_and_higher_survives_crash(world: World) -> None:
     topic = await world.topic()
     await topic.seal("one", Term(3))
     await topic.seal("two", Term(5))
@@ -38,7 +38,7 @@ async def test_a_lower_term_is_fenced_and_a_higher_one_is_remembered_over_a_cras
     await after.seal("two", Term(5))
 
 
-async def test_of_two_terms_at_once_the_lower_one_is_not_written_over_the_higher(world: World) -> None:
+async def test_lower_of_concurrent_terms_does_not_overwrite_higher(world: World) -> None:
     topic = await world.topic()
     higher = world.spawn(topic.seal("two", Term(5)))
     lower = world.spawn(topic.seal("one", Term(4)))
@@ -49,7 +49,7 @@ async def test_of_two_terms_at_once_the_lower_one_is_not_written_over_the_higher
         await (await world.crash().topic()).seal("one", Term(4))
 
 
-async def test_runs_in_flight_before_the_seal_keep_their_receipts(world: World) -> None:
+async def test_runs_in_flight_before_seal_keep_their_receipts(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=1)
@@ -69,7 +69,7 @@ async def test_runs_in_flight_before_the_seal_keep_their_receipts(world: World) 
     assert world.failed == []  # an end is no failure: nothing is unloaded
 
 
-async def test_a_seal_that_did_not_happen_leaves_the_topic_open(world: World) -> None:
+async def test_seal_that_did_not_happen_leaves_topic_open(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=1)
@@ -84,7 +84,7 @@ async def test_a_seal_that_did_not_happen_leaves_the_topic_open(world: World) ->
     assert (await topic.seal("op", Term(1))).end == out.receipts[-1].position
 
 
-async def test_a_seal_that_may_have_happened_unloads_the_topic(world: World) -> None:
+async def test_seal_that_may_have_happened_unloads_topic(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
     world.metadata.faults.extend([lost_answer(happened=False)] * 20)
@@ -97,7 +97,7 @@ async def test_a_seal_that_may_have_happened_unloads_the_topic(world: World) -> 
     await again.seal("op", Term(1))
 
 
-async def test_a_failed_ledger_cannot_be_sealed_and_says_so(world: World) -> None:
+async def test_failed_ledger_cannot_be_sealed_and_says_so(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=1)
@@ -113,7 +113,7 @@ async def test_a_failed_ledger_cannot_be_sealed_and_says_so(world: World) -> Non
     ("client_version", "protocol_version", "told"),
     [("Java-4.0", 21, 1), ("Pulsar-CPP-v4.2.0", 20, 0), ("Pulsar-CPP-v4.2.0-desc", 20, 0), ("old", 8, 0)],
 )
-async def test_the_end_is_told_once_to_clients_that_bear_it(
+async def test_end_is_told_once_to_clients_that_bear_it(
     world: World, client_version: str, protocol_version: int, told: int
 ) -> None:
     topic = await world.topic()
@@ -128,14 +128,14 @@ async def test_the_end_is_told_once_to_clients_that_bear_it(
     assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == told
 
 
-async def test_sealing_an_empty_topic_ends_it_before_everything(world: World) -> None:
+async def test_sealing_empty_topic_ends_it_before_everything(world: World) -> None:
     topic = await world.topic()
     sealed = await topic.seal("op", Term(1))
     assert (sealed.messages, sealed.first_publish_ms, sealed.last_publish_ms) == (0, 0, 0)
     assert not topic.managed.has(sealed.end)
 
 
-async def test_the_end_of_a_segment_is_told_when_the_disk_knows_so_that_a_crash_brings_nothing_back_that_nobody_takes(
+async def test_segment_end_is_reported_only_when_durable(
     world: World,
 ) -> None:
     topic = await world.topic("segment://public/default/t/0000-ffff-0")

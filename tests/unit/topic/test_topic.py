@@ -29,7 +29,7 @@ def small_ledgers(world: World, entries: int = 2) -> World:
     return world
 
 
-async def test_the_next_owner_fences_the_one_before(world: World) -> None:
+async def test_next_owner_fences_one_before(world: World) -> None:
     old = await world.topic()
     await world.publish(old, "a")
     new = await world.topic()
@@ -42,7 +42,7 @@ async def test_the_next_owner_fences_the_one_before(world: World) -> None:
     assert new.managed.entries == 1
 
 
-async def test_closing_tells_consumers_to_come_back_and_keeps_what_they_acknowledged(world: World) -> None:
+async def test_close_tells_consumers_to_reconnect_and_keeps_acknowledgements(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=SHARED, permits=10)
@@ -58,7 +58,7 @@ async def test_closing_tells_consumers_to_come_back_and_keeps_what_they_acknowle
     assert back.texts == ["b"]
 
 
-async def test_closing_after_the_disk_failed_still_lets_go_of_everything(world: World) -> None:
+async def test_closing_after_disk_failed_still_lets_go_of_everything(world: World) -> None:
     topic = await world.topic(deduplication=True)
     await world.consumer(topic, Out(), kind=SHARED, permits=10)
     await world.publish(topic, "a")
@@ -83,7 +83,7 @@ async def test_closing_twice_and_at_once_is_one_closing(world: World) -> None:
     await topic.close()
 
 
-async def test_deletion_is_refused_while_somebody_uses_the_topic(world: World) -> None:
+async def test_deletion_is_refused_while_somebody_uses_topic(world: World) -> None:
     topic = await world.topic()
     topic.check_unused(force=False)
     producer = await world.producer(topic, Out(), "a")
@@ -98,7 +98,7 @@ async def test_deletion_is_refused_while_somebody_uses_the_topic(world: World) -
     assert not topic.idle
 
 
-async def test_the_last_message_is_the_last_one_of_its_batch(world: World) -> None:
+async def test_last_message_is_last_one_of_its_batch(world: World) -> None:
     topic = await world.topic()
     assert await topic.last_message() == (Position(-1, -1), -1)
     [first] = await world.publish(topic, "a")
@@ -109,7 +109,7 @@ async def test_the_last_message_is_the_last_one_of_its_batch(world: World) -> No
     assert await topic.last_message() == (third, 0)
 
 
-async def test_deduplication_switched_on_knows_what_is_stored_and_what_is_in_flight(world: World) -> None:
+async def test_enabled_deduplication_knows_stored_and_pending_messages(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=1)
@@ -125,7 +125,7 @@ async def test_deduplication_switched_on_knows_what_is_stored_and_what_is_in_fli
     assert topic.highest_sequence("p") == 5
 
 
-async def test_two_changes_of_settings_at_once_are_taken_over_one_after_the_other(world: World) -> None:
+async def test_concurrent_changes_of_settings_apply_in_order(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
     on, off = replace(topic.settings, deduplication=True), topic.settings
@@ -153,7 +153,7 @@ async def test_housekeeping_while_deduplication_is_being_loaded_breaks_nothing(w
     await maintaining
 
 
-async def test_consumers_blocked_by_a_cap_go_on_when_it_is_raised(world: World) -> None:
+async def test_consumers_blocked_by_cap_go_on_when_it_is_raised(world: World) -> None:
     topic = await world.topic(unacked_per_consumer_max=1)
     out = Out()
     await world.consumer(topic, out, kind=SHARED, permits=10)
@@ -163,7 +163,7 @@ async def test_consumers_blocked_by_a_cap_go_on_when_it_is_raised(world: World) 
     assert out.texts == ["a", "b"]
 
 
-async def test_the_active_consumer_is_chosen_anew_when_the_way_of_choosing_changes(world: World) -> None:
+async def test_active_consumer_is_chosen_anew_when_way_of_choosing_changes(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-1", failover_delay_ms=0)
     outs = {name: Out(number) for number, name in enumerate("abcd")}
     for name, out in outs.items():
@@ -178,7 +178,7 @@ async def test_the_active_consumer_is_chosen_anew_when_the_way_of_choosing_chang
     assert subscription.consumers[0].subscription is subscription
 
 
-async def test_ledgers_are_dropped_behind_the_slowest_subscription_only(world: World) -> None:
+async def test_ledgers_are_dropped_behind_slowest_subscription_only(world: World) -> None:
     topic = await small_ledgers(world).topic()
     fast, slow = Out(1), Out(2)
     quick = await world.consumer(topic, fast, subscription="fast", kind=EXCLUSIVE, permits=100)
@@ -193,7 +193,7 @@ async def test_ledgers_are_dropped_behind_the_slowest_subscription_only(world: W
     assert topic.managed.first == positions[2]
 
 
-async def test_a_reader_that_is_attached_keeps_its_ledgers(world: World) -> None:
+async def test_reader_that_is_attached_keeps_its_ledgers(world: World) -> None:
     topic = await small_ledgers(world).topic()
     positions = await world.publish(topic, *"abcd")
     out = Out()
@@ -204,7 +204,7 @@ async def test_a_reader_that_is_attached_keeps_its_ledgers(world: World) -> None
     assert await topic.trim() > 0
 
 
-async def test_entries_behind_the_newest_dedup_snapshot_are_not_dropped(world: World) -> None:
+async def test_entries_behind_newest_dedup_snapshot_are_not_dropped(world: World) -> None:
     topic = await small_ledgers(world).topic(deduplication=True, dedup_snapshot_entries=4)
     await world.publish(topic, *"abc")
     assert await topic.trim() == 0
@@ -223,7 +223,7 @@ async def test_retention_keeps_what_everybody_has_read(world: World) -> None:
     assert topic.managed.entries < 6
 
 
-async def test_a_timer_that_was_cancelled_does_not_ring_and_is_forgotten(world: World) -> None:
+async def test_timer_that_was_cancelled_does_not_ring_and_is_forgotten(world: World) -> None:
     topic = await world.topic()
     rang: list[str] = []
     cancel = topic.later(1, rang.append, "cancelled")

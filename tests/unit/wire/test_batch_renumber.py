@@ -35,7 +35,7 @@ def said(draw: st.DrawFn) -> tuple[bytes, Extras]:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(messages=st.lists(said(), min_size=1, max_size=20), before=NUMBER, after=NUMBER, skip=st.integers(0, 19))
-def test_only_the_numbers_change(messages: list[tuple[bytes, Extras]], before: int, after: int, skip: int) -> None:
+def test_only_numbers_change(messages: list[tuple[bytes, Extras]], before: int, after: int, skip: int) -> None:
     values = [value for value, _ in messages]
     extras = {place: one for place, (_, one) in enumerate(messages)}
     payload = batch_payload(values, before, None, extras)
@@ -48,7 +48,7 @@ def test_only_the_numbers_change(messages: list[tuple[bytes, Extras]], before: i
     assert b"".join(renumbered(payload, found[skip:], after)) == rest
 
 
-def test_keys_are_told_as_the_wire_carries_them() -> None:
+def test_keys_are_told_as_wire_carries_them() -> None:
     extras = {
         0: single_extras(None, b"k", False, None, 0, False),
         1: single_extras(None, b"/wA=", True, None, 0, False),
@@ -95,7 +95,7 @@ def test_fields_out_of_order_or_twice_have_no_answer(head: bytes) -> None:
 @given(
     messages=st.lists(said(), min_size=1, max_size=4), flips=st.lists(st.tuples(st.integers(0), st.integers(0, 255)))
 )
-def test_bytes_that_lie_have_no_answer_or_one_that_adds_up(
+def test_inconsistent_bytes_have_no_answer_or_consistent_one(
     messages: list[tuple[bytes, Extras]], flips: list[tuple[int, int]]
 ) -> None:
     whole = bytearray(

@@ -48,7 +48,7 @@ def test_receipts_are_what_protobuf_writes(producer, sequences, ledger, first, w
 
 
 @pytest.mark.parametrize("base", [120, 16380, 2**14 * 3 - 3, 2**21 - 3, 2**28 - 3])
-def test_receipts_of_a_run_that_crosses_a_width(base):
+def test_receipts_of_run_that_crosses_width(base):
     sequences = list(range(base, base + 9))
     expected = b"".join(a_receipt(1, base + place, None, 5, base + place - 60) for place in range(9))
     assert broker_frames.receipts(1, sequences, None, 5, base - 60) == expected
@@ -68,7 +68,7 @@ def test_duplicate_receipt_names_no_place(producer, sequence, highest):
     st.integers(-1, 2**31 - 1),
     st.one_of(st.just(-1), uint64),
 )
-def test_messages_of_a_run_are_what_protobuf_writes(consumer, bodies, ledger, first, partition, epoch):
+def test_messages_of_run_are_what_protobuf_writes(consumer, bodies, ledger, first, partition, epoch):
     offsets = [0]
     for body in bodies:
         offsets.append(offsets[-1] + len(body))
@@ -90,7 +90,7 @@ def test_messages_of_a_run_are_what_protobuf_writes(consumer, bodies, ledger, fi
 
 
 @pytest.mark.parametrize("base", [120, 16380, 2**21 - 3])
-def test_messages_of_a_run_that_crosses_a_width(base):
+def test_messages_of_run_that_crosses_width(base):
     bodies = [b"x" * (1 + place % 3) for place in range(9)]
     offsets = [sum(map(len, bodies[:place])) for place in range(10)]
     expected = b"".join(a_message(1, 5, base + place, -1, bodies[place]) for place in range(9))

@@ -33,7 +33,7 @@ def test_smallest_true_batch_of_every_codec_is_believed(kind, count):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_claim_beyond_the_bytes_is_refused_with_both_numbers(kind):
+def test_claim_beyond_bytes_is_refused_with_both_numbers(kind):
     entry = a_batch(2, compression=kind, claim=900_000)
     assert str(900_000 * BATCH_MESSAGE_BYTES_MIN) in refused(entry, 900_000)
 
@@ -44,7 +44,7 @@ def test_false_size_before_compression_makes_no_room():
     assert refused(message.close_entry(metadata, b"x" * 20), 900_000)
 
 
-def test_claim_beyond_the_limit_is_refused_naming_it():
+def test_claim_beyond_limit_is_refused_naming_it():
     entry = a_batch(2, compression=codec.ZSTD, claim=BATCH_MESSAGES_MAX + 1)
     assert str(BATCH_MESSAGES_MAX) in refused(entry, BATCH_MESSAGES_MAX + 1)
 

@@ -24,18 +24,18 @@ def signed(value: int) -> int:
 
 
 @given(uint64, uint64, st.one_of(st.just(-1), uint64), uint64, uint64)
-def test_a_receipt_from_the_broker_is_read_back(producer, sequence, highest, ledger, entry):
+def test_receipt_from_broker_is_read_back(producer, sequence, highest, ledger, entry):
     frame = broker_frames.receipt(producer, sequence, highest, ledger, entry)
     expected = (producer, sequence, highest, signed(ledger), signed(entry))
     assert client_readers.read_receipt(*command_of(frame)) == expected
 
 
-def test_a_duplicates_receipt_has_no_place():
+def test_duplicates_receipt_has_no_place():
     frame = broker_frames.receipt(3, 9, -1, broker_frames.DUPLICATE, broker_frames.DUPLICATE)
     assert client_readers.read_receipt(*command_of(frame)) == (3, 9, -1, -1, -1)
 
 
-def test_a_receipt_without_an_id_has_no_place():
+def test_receipt_without_id_has_no_place():
     command = pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT)
     command.send_receipt.producer_id = 1
     command.send_receipt.sequence_id = 2
@@ -43,7 +43,7 @@ def test_a_receipt_without_an_id_has_no_place():
 
 
 @given(uint64, uint64, st.integers(-1, 9), st.integers(0, 2**32 - 1))
-def test_a_receipt_with_more_in_its_id_is_left_to_protobuf(ledger, entry, partition, batch_index):
+def test_receipt_with_more_in_its_id_is_left_to_protobuf(ledger, entry, partition, batch_index):
     command = pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT)
     told = command.send_receipt
     told.producer_id = 1
@@ -70,7 +70,7 @@ def test_a_receipt_with_more_in_its_id_is_left_to_protobuf(ledger, entry, partit
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20),
     st.one_of(st.just(-1), st.integers(0, 2**63 - 1)),
 )
-def test_a_message_from_the_broker_is_read_back(consumer, ledger, entry, partition, redelivered, words, epoch):
+def test_message_from_broker_is_read_back(consumer, ledger, entry, partition, redelivered, words, epoch):
     frame = broker_frames.message(
         consumer,
         ledger,

@@ -25,13 +25,13 @@ def test_what_was_compressed_comes_back(kind, data):
 
 @pytest.mark.parametrize("kind", PACKED)
 @pytest.mark.parametrize("claimed", [0, 1, len(TEXT) - 1, len(TEXT) + 1, LIMIT, LIMIT + 1, 2**32 - 1, -1])
-def test_lie_about_the_size_is_corrupt(kind, claimed):
+def test_lie_about_size_is_corrupt(kind, claimed):
     with pytest.raises(Corrupt):
         codec.decompress(kind, codec.compress(kind, TEXT), claimed, LIMIT)
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_size_beyond_the_limit_is_refused_although_true(kind):
+def test_size_beyond_limit_is_refused_although_true(kind):
     with pytest.raises(Corrupt):
         codec.decompress(kind, codec.compress(kind, TEXT), len(TEXT), len(TEXT) - 1)
 
@@ -48,14 +48,14 @@ def test_cut_payload_is_corrupt(kind):
 
 
 @given(st.sampled_from(PACKED), st.binary(max_size=200), st.integers(0, 5000))
-def test_garbage_is_corrupt_or_of_the_claimed_size(kind, data, size):
+def test_garbage_is_corrupt_or_of_claimed_size(kind, data, size):
     try:
         assert len(codec.decompress(kind, data, size, LIMIT)) == size
     except Corrupt:
         pass
 
 
-def test_lz4_that_begins_as_if_its_size_stood_before_it_comes_back():
+def test_lz4_starting_like_its_size_is_restored():
     """A run behind three zeros: the first bytes of the block are a small number in four bytes."""
     data = b"\0\0\0\xcf\x12\xc8\x01" + b"a" * 200 + b"\x18d0" + bytes(101)
     packed = codec.compress(codec.LZ4, data)

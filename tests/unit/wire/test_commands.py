@@ -168,7 +168,7 @@ def test_producer_success_says_only_what_is_known():
     assert full.HasField("topic_epoch")
 
 
-def test_topics_of_a_namespace():
+def test_topics_of_namespace():
     some = read(commands.topics_of_namespace(1, ["a", "b"], topics_hash="00", filtered=True))
     assert list(some.getTopicsOfNamespaceResponse.topics) == ["a", "b"]
     assert some.getTopicsOfNamespaceResponse.filtered
@@ -177,5 +177,5 @@ def test_topics_of_a_namespace():
     assert not same.HasField("topics_hash")
 
 
-def test_code_the_protocol_does_not_know_is_an_unknown_error():
+def test_code_protocol_does_not_know_is_unknown_error():
     assert read(commands.error(1, 99, "?")).error.error == 0

@@ -72,7 +72,7 @@ def test_some_recorded_entries_carry_what_is_rare():
 
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("block", [None, b"", pb.BrokerEntryMetadata(broker_timestamp=1, index=2).SerializeToString()])
-def test_blocks_before_the_metadata_are_stepped_over(block, checksum):
+def test_blocks_before_metadata_are_stepped_over(block, checksum):
     data = an_entry(broker_block=block, checksum=checksum, num_messages_in_batch=3)
     assert entry.counts(data) == 3
     assert entry.verify(data)
@@ -80,7 +80,7 @@ def test_blocks_before_the_metadata_are_stepped_over(block, checksum):
     assert entry.verify(b"before" + data + b"after", 6, 6 + len(data))
 
 
-def test_damaged_byte_is_noticed_wherever_the_checksum_reaches():
+def test_damaged_byte_is_noticed_wherever_checksum_reaches():
     data = an_entry(broker_block=b"\x08\x01")
     for place in range(len(data)):
         damaged = data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :]
@@ -103,13 +103,13 @@ def test_damaged_byte_is_noticed_wherever_the_checksum_reaches():
         ({}, b"me-7"),
     ],
 )
-def test_sticky_key_prefers_ordering_key_then_key_then_producer_and_sequence(fields, key):
+def test_sticky_key_prefers_ordering_key_then_key_then_producer(fields, key):
     data = an_entry(**fields)
     assert entry.sticky_key(data) == key
     assert entry.key_hash(data) == mmh3.hash(key, 0, signed=False)
 
 
-def test_entry_without_anything_to_hash_has_a_hash_all_the_same():
+def test_entry_without_anything_to_hash_has_hash_all_same():
     data = around(b"")
     assert entry.sticky_key(data) is None
     assert entry.key_hash(data) == mmh3.hash(b"NONE_KEY", 0, signed=False)
@@ -124,7 +124,7 @@ def test_stamps_need_both_ends():
     assert entry.stamps(an_entry(partition_key_b64_encoded=True)) is None
 
 
-def test_batch_is_what_carries_a_count_even_of_one():
+def test_batch_is_what_carries_count_even_of_one():
     assert entry.is_batch(an_entry(num_messages_in_batch=1))
     assert entry.counts(an_entry(num_messages_in_batch=-5)) == 1
     assert not entry.is_batch(an_entry(partition_key="X"))  # X is the byte of the tag
@@ -181,11 +181,11 @@ def test_garbage_is_corrupt(data):
         entry.read(data)
 
 
-def test_broker_block_that_looks_like_a_checksum_is_none():
+def test_broker_block_that_looks_like_checksum_is_none():
     assert entry.verify(an_entry(broker_block=b"\x0e\x01\0\0\0\0", checksum=False))
 
 
-def test_names_that_are_not_text_are_corrupt_only_to_whom_they_matter():
+def test_invalid_text_is_corrupt_only_for_its_users():
     data = around(b"\x0a\x01\xff\x10\x01")
     assert entry.sticky_key(data) == b"\xff-1"
     with pytest.raises(Corrupt):

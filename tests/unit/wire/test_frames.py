@@ -22,7 +22,7 @@ def command(kind: int, **fields: object) -> bytes:
     return pb.BaseCommand(type=kind, **fields).SerializeToString()
 
 
-def test_many_frames_of_one_read_are_cut_at_once_and_the_cut_one_waits():
+def test_frames_of_one_read_are_split_and_partial_waits():
     one = framed(command(pb.BaseCommand.PING, ping=pb.CommandPing()))
     whole = one * 3
     for cut in range(len(one)):
@@ -43,7 +43,7 @@ def test_sizes_that_lie_are_refused(total, size):
 
 
 @pytest.mark.parametrize("total", [0, 3, LIMIT + 1, 2**32 - 1])
-def test_half_a_header_is_enough_to_refuse(total):
+def test_half_header_is_enough_to_refuse(total):
     with pytest.raises(BadFrame):
         frames.split(struct.pack(">I", total), 0, LIMIT)
 
@@ -53,7 +53,7 @@ def test_largest_frame_is_taken():
     assert frames.split(framed(body), 0, LIMIT) == ([(8, LIMIT + 4, LIMIT + 4)], LIMIT + 4)
 
 
-def test_size_of_a_frame_is_known_from_its_first_four_bytes():
+def test_size_of_frame_is_known_from_its_first_four_bytes():
     assert frames.frame_size(b"\0\0\0", 0) == 0
     assert frames.frame_size(b"xx\0\0\1\0", 2) == 260
 
@@ -66,7 +66,7 @@ def test_command_survives_encoding_and_decoding():
     assert frames.decode_command(wire, start, middle) == sent
 
 
-def test_unknown_type_is_not_an_error():
+def test_unknown_type_is_not_error():
     unknown = b"\x08\xcf\x0f" + b"\xfa\x7c\x02\x08\x01"  # type 1999 with its own submessage
     assert frames.decode_command(unknown, 0, len(unknown)) is None
     assert frames.command_type(unknown, 0, len(unknown)) == 0
@@ -128,7 +128,7 @@ def test_send_is_read_as_protobuf_reads_it(given):
     assert frames.read_send(body, 0, len(body)) == frames._send_by_protobuf(body, 0, len(body))
 
 
-def test_ack_with_many_ids_and_ack_sets_is_read_as_protobuf_reads_it():
+def test_ack_with_many_ids_is_read_as_by_protobuf():
     ids = [pb.MessageIdData(ledgerId=7, entryId=index, ack_set=[-1, 2**63 - 1, 0]) for index in range(300)]
     ids.append(pb.MessageIdData(ledgerId=7, entryId=1, partition=-1, batch_index=3, batch_size=9))
     ids.append(pb.MessageIdData(ledgerId=7, entryId=1, partition=4, batch_index=3, batch_size=9))
@@ -196,7 +196,7 @@ def test_recorded_producers_are_decoded(frame):
         (b"hello, world", "a frame exceeds the maximum size"),
     ],
 )
-def test_another_protocol_on_the_port_is_said_for_what_it_is(sent, said):
+def test_another_protocol_on_port_is_said_for_what_it_is(sent, said):
     for length in (4, len(sent)):
         with pytest.raises(BadFrame, match=said):
             frames.split(sent[:length], 0, LIMIT)

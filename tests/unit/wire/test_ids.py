@@ -33,7 +33,7 @@ def test_classic_ids_to_bytes_and_back(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["from_bytes_with_topic"], ids=lambda case: case["bytes"])
-def test_id_read_beside_a_topic_is_the_same_id(case):
+def test_id_read_beside_topic_is_same_id(case):
     assert from_bytes(bytes.fromhex(case["bytes"])) == an_id(case["result"])
 
 
@@ -87,7 +87,7 @@ def test_ids_of_scalable_topics_to_bytes_and_back(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["v5_truncated"], ids=lambda case: case["bytes"][-24:])
-def test_scalable_id_that_ends_early_is_refused_unless_an_older_form_ends_there(case):
+def test_truncated_scalable_id_is_refused_unless_older_form(case):
     data = bytes.fromhex(case["bytes"])
     if "error" in case:
         with pytest.raises(Corrupt):
@@ -107,11 +107,11 @@ def test_scalable_ids_are_ordered_by_segment_first():
             assert (ids[one] == ids[other]) == compare["equals"][one][other]
 
 
-def test_text_of_a_scalable_id_names_its_segment():
+def test_text_of_scalable_id_names_its_segment():
     assert str(MessageId(12, 34, batch_index=3, batch_size=5, segment=7)) == "7/12:34:-1:3"
 
 
-def test_scalable_id_of_a_segment_below_none_is_refused():
+def test_scalable_id_of_segment_below_none_is_refused():
     data = to_bytes(MessageId(1, 2, segment=3))
     with pytest.raises(Corrupt):
         from_bytes((-2).to_bytes(8, "big", signed=True) + data[8:])

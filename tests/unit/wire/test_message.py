@@ -118,7 +118,7 @@ def test_built_entries_are_taken_apart(kind):
     assert message.inflate(pieces[0].metadata, b"".join(piece.payload for piece in pieces), LIMIT) == text
 
 
-def test_broker_block_is_read_and_does_not_disturb_the_checksum():
+def test_broker_block_is_read_and_does_not_disturb_checksum():
     data = message.single(some_metadata(), b"x")
     broker = pb.BrokerEntryMetadata(broker_timestamp=5, index=9)
     opened = message.open_entry(with_broker_block(data, broker))
@@ -127,7 +127,7 @@ def test_broker_block_is_read_and_does_not_disturb_the_checksum():
     assert entry.verify(with_broker_block(data, broker))
 
 
-def test_damage_is_a_bad_checksum():
+def test_damage_is_bad_checksum():
     data = message.single(some_metadata(), b"payload")
     with pytest.raises(BadChecksum):
         message.open_entry(data[:-1] + b"X")

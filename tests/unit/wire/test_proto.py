@@ -89,7 +89,7 @@ def default_text(field: FieldDescriptor) -> str:
     return str(field.default_value).lower()
 
 
-def test_every_row_of_the_table_is_in_the_proto():
+def test_every_row_of_table_is_in_proto():
     for row in rows():
         found = descriptor(row["message_or_enum"], row["kind"])
         name = row["field_or_value_name"]
@@ -119,7 +119,7 @@ def carried_by_our_commands() -> set[str]:
     return found
 
 
-def test_nothing_but_our_announced_extensions_and_the_newest_command_is_added():
+def test_nothing_but_our_announced_extensions_and_newest_command_is_added():
     known = {(row["message_or_enum"], row["field_or_value_name"]) for row in rows()}
     ours = carried_by_our_commands()
     added = {

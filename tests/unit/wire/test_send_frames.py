@@ -121,7 +121,7 @@ def test_most_recordings_are_of_messages_we_send():
     st.lists(st.tuples(some_bytes, properties, st.none() | some_text, st.booleans(), optional_bytes, uint64)),
     uint64,
 )
-def test_a_batch_is_what_protobuf_writes(messages, first):
+def test_batch_is_what_protobuf_writes(messages, first):
     expected = []
     extras = {}
     for place, (data, said, key, base64_key, ordering, event_time) in enumerate(messages):
@@ -146,7 +146,7 @@ def test_a_batch_is_what_protobuf_writes(messages, first):
 
 @pytest.mark.parametrize("first", [0, 126, 127, 16382, 16384 * 3 - 2, 2**28 - 2, 2**40])
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16384])
-def test_a_plain_batch_counts_through_every_width(first, size):
+def test_plain_batch_counts_through_every_width(first, size):
     payloads = [b"x" * size] * 5 + [b"y"]
     expected = [(pb.SingleMessageMetadata(sequence_id=first + place), data) for place, data in enumerate(payloads)]
     assert send_frames.batch_payload(payloads, first, None, None) == message.join_batch(expected)
@@ -185,7 +185,7 @@ def test_metadata_is_what_protobuf_writes(sequence, time, event, said, key, orde
 
 
 @given(uint64, uint64, st.integers(1, 2**31 - 1), st.one_of(st.just(-1), uint64), st.booleans(), some_bytes)
-def test_a_frame_is_what_protobuf_and_the_checksum_make_it(producer, sequence, count, highest, chunk, payload):
+def test_frame_is_what_protobuf_and_checksum_make_it(producer, sequence, count, highest, chunk, payload):
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=sequence, publish_time=1)
     command = pb.BaseCommand(type=pb.BaseCommand.SEND)
     command.send.producer_id = producer

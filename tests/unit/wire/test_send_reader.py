@@ -50,7 +50,7 @@ def test_ids_of_every_width_are_read(producer):
     assert run.counts == [1] * len(WIDTHS)
 
 
-def test_bodies_are_what_followed_the_commands():
+def test_bodies_are_what_followed_commands():
     entries = [an_entry(b"a" * size, checksum=size % 2 == 0) for size in range(20)]
     run = gathered(*[a_send(1, place, entry) for place, entry in enumerate(entries)])
     assert [run.body[run.offsets[place] : run.offsets[place + 1]] for place in range(20)] == entries
@@ -88,14 +88,14 @@ PING = framed(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.CommandPing()).Se
         framed(b"\x08\x06", b""),
     ],
 )
-def test_run_ends_before_whatever_is_not_a_plain_send_of_the_same_producer(other):
+def test_run_ends_before_any_other_command(other):
     run = gathered(a_send(1, 3), a_send(1, 4), other, a_send(1, 6))
     assert (run.sequence_ids, run.stop, run.bad) == ([3, 4], 2, -1)
 
 
 @pytest.mark.parametrize("sequence", WIDTHS)
 @pytest.mark.parametrize("producer", WIDTHS)
-def test_next_run_of_another_producer_is_read_like_the_first(producer, sequence):
+def test_next_run_of_another_producer_is_read_like_first(producer, sequence):
     buffer = a_send(3, 4) + a_send(producer, sequence, num_messages=300, highest_sequence_id=sequence)
     frames, _ = split(buffer, 0, 1 << 23)
     run = gather_next(buffer, frames, 1)
@@ -127,7 +127,7 @@ def test_next_run_of_usual_numbers_takes_no_other_reader(width):
     ],
 )
 @pytest.mark.parametrize("last", [True, False])
-def test_next_frame_of_an_unusual_form_starts_no_run(other, last):
+def test_next_frame_of_unusual_form_starts_no_run(other, last):
     buffer = a_send(1, 3) + other + (b"" if last else a_send(3, 1))
     frames, _ = split(buffer, 0, 1 << 23)
     assert gather_next(buffer, frames, 1) is None
@@ -166,12 +166,12 @@ def test_damaged_entry_costs_only_itself(entry, fields):
     assert (after.sequence_ids, after.stop, after.bad) == ([6], 4, -1)
 
 
-def test_damaged_first_entry_gives_an_empty_run():
+def test_damaged_first_entry_gives_empty_run():
     run = gathered(a_send(1, 5, an_entry(damage=1)), a_send(1, 6))
     assert (len(run), run.body, run.stop, run.bad, run.bad_sequence_id) == (0, b"", 0, 0, 5)
 
 
-def test_command_cut_inside_a_number_is_not_read_past_its_end():
+def test_command_cut_inside_number_is_not_read_past_its_end():
     cut = framed(b"\x08\x06\x32\x04\x08\x01\x10\x80")
     run = gathered(a_send(1, 3), cut)
     assert (run.sequence_ids, run.stop) == ([3], 1)
@@ -205,7 +205,7 @@ def test_lone_send_between_other_producers_is_read_whole(producer, sequence):
 
 @pytest.mark.parametrize("value", [0, 1, 0x08, 0x10, 0x18, 0x30, 0x38, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("entry", [an_entry(), an_entry(checksum=False), b"\x0e\x01", b"", bytes(10)])
-def test_changed_bytes_of_a_lone_send_mean_what_the_reader_of_commands_says(value, entry):
+def test_changed_bytes_of_lone_send_keep_general_meaning(value, entry):
     whole = pb.CommandSend(producer_id=300, sequence_id=70_000, num_messages=4, highest_sequence_id=70_003)
     command = pb.BaseCommand(type=pb.BaseCommand.SEND, send=whole).SerializeToString()
     for place in range(len(command)):

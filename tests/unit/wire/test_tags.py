@@ -59,7 +59,7 @@ def test_each_opening_is_compared():
 
 
 @pytest.mark.parametrize("module", [frames, client_readers, metadata], ids=lambda module: module.__name__)
-def test_number_in_a_hot_reader_is_that_of_its_comment(module):
+def test_number_in_hot_reader_is_that_of_its_comment(module):
     lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
     compared = [line for line in lines if re.search(r"(\btag|\[position\]) [!=]= 0x", line)]
     assert len(compared) > 10

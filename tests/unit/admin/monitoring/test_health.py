@@ -17,21 +17,21 @@ async def statuses(world: World) -> list[int]:
     return [(await world.ask("GET", path)).status for path in ("/livez", "/readyz", "/admin/v2/brokers/ready", HEALTH)]
 
 
-async def test_a_broker_that_stops_is_alive_and_takes_no_more_clients() -> None:
+async def test_broker_that_stops_is_alive_and_takes_no_more_clients() -> None:
     async with a_world() as world:
         assert await statuses(world) == [200, 200, 200, 200]
         world.node.ready = False
         assert await statuses(world) == [200, 503, 503, 503]
 
 
-async def test_a_broker_whose_disk_is_full_is_neither_and_says_why() -> None:
+async def test_broker_whose_disk_is_full_is_neither_and_says_why() -> None:
     async with a_world() as world:
         world.node.fail(StorageFull("no space left"))
         assert await statuses(world) == [503, 503, 503, 503]
         assert "no space left" in (await world.ask("GET", "/livez")).reason
 
 
-async def test_broker_whose_session_is_lost_names_the_session() -> None:
+async def test_broker_whose_session_is_lost_names_session() -> None:
     async with a_world() as world:
         world.node.end(SessionLost("no session after 10 attempts"))
         assert await statuses(world) == [503, 503, 503, 503]
@@ -40,7 +40,7 @@ async def test_broker_whose_session_is_lost_names_the_session() -> None:
             assert reason.startswith("the session with the metadata store was lost, the broker is stopping")
 
 
-async def test_a_store_that_does_not_answer_is_unhealthy_but_alive_and_ready() -> None:
+async def test_silent_store_is_unhealthy_but_alive_and_ready() -> None:
     async with a_world() as world:
         store = world.node.metadata
         assert isinstance(store, MemoryStore)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_clock
 NAME = "persistent://public/default/t"
 
 
-async def test_a_rate_is_what_came_in_an_interval_and_falls_to_nothing_after_it() -> None:
+async def test_rate_covers_last_interval_and_falls_to_zero() -> None:
     async with a_world() as world:
         topic = await world.topic(NAME)
         rates = observe(world.node)
@@ -36,7 +36,7 @@ async def test_a_rate_is_what_came_in_an_interval_and_falls_to_nothing_after_it(
         assert rates.of(topic).messages_in == 0
 
 
-async def test_a_scrape_shows_topics_and_subscriptions() -> None:
+async def test_scrape_shows_topics_and_subscriptions() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         await world.produce(NAME, "p")
@@ -56,7 +56,7 @@ async def test_a_scrape_shows_topics_and_subscriptions() -> None:
         assert (await world.ask("GET", "/metrics")).body.decode().count("pulsar_in_messages_total{") == 1
 
 
-async def test_the_journal_of_a_broker_with_a_disk_is_shown(tmp_path: Path) -> None:
+async def test_journal_of_broker_with_disk_is_shown(tmp_path: Path) -> None:
     runtime = RealRuntime()
     node, lock = await open_node(str(tmp_path), Settings(None, {}), runtime)
     await node.start("127.0.0.1", 0, host_shown="localhost")
@@ -71,7 +71,7 @@ async def test_the_journal_of_a_broker_with_a_disk_is_shown(tmp_path: Path) -> N
     runtime.close()
 
 
-async def test_every_family_has_help_type_and_the_labels_of_the_table() -> None:
+async def test_every_family_has_help_type_and_labels_of_table() -> None:
     async with a_world() as world:
         await world.publish('persistent://public/default/quo"te', b"1")
         await world.consume(NAME, "s")

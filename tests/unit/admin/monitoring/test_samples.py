@@ -38,7 +38,7 @@ def value(found: dict[str, list[tuple[dict[str, str], float]]], family: str, **l
     return some[0] if some else None
 
 
-async def test_backlog_of_an_unloaded_topic_stays_until_it_is_gone() -> None:
+async def test_backlog_of_unloaded_topic_stays_until_it_is_gone() -> None:
     async with a_world() as world:
         await world.do("PUT", ONE)
         await world.do("PUT", f"{ONE}/subscription/s", "earliest")
@@ -73,7 +73,7 @@ async def test_deleted_topic_leaves_no_sample() -> None:
         assert value(await scraped(world), "pulsar_msg_backlog", topic=NAME) is None
 
 
-async def test_counters_go_on_after_an_unload() -> None:
+async def test_counters_go_on_after_unload() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         consumer, _ = await world.consume(NAME, "s")

@@ -12,7 +12,7 @@ NAME = "persistent://public/default/t"
 ONE = "/admin/v2/persistent/public/default/t"
 
 
-async def test_every_recorded_field_of_a_topic_with_clients_is_there() -> None:
+async def test_every_recorded_field_of_topic_with_clients_is_there() -> None:
     [shape] = [one.document for one in recorded("non-persistent") if one.path.endswith("/np/stats")]
 
     async with a_world() as world:
@@ -32,7 +32,7 @@ async def test_every_recorded_field_of_a_topic_with_clients_is_there() -> None:
 
 
 @pytest.mark.parametrize(("kind", "word"), [(0, "Exclusive"), (1, "Shared"), (2, "Failover"), (3, "Key_Shared")])
-async def test_a_subscription_is_shown_with_its_type_backlog_and_counts(kind: int, word: str) -> None:
+async def test_subscription_is_shown_with_its_type_backlog_and_counts(kind: int, word: str) -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         consumer, _ = await world.consume(NAME, "s", kind)
@@ -49,7 +49,7 @@ async def test_a_subscription_is_shown_with_its_type_backlog_and_counts(kind: in
         assert after["msgOutCounter"] == one["msgOutCounter"]  # what went out stays counted
 
 
-async def test_the_last_publish_is_told_of_a_topic_and_of_all_partitions_also_after_an_unload() -> None:
+async def test_last_publish_time_is_kept_after_unload() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{ONE}/partitions", 2)
         await world.do("PUT", f"{ONE}/subscription/s", "earliest")
@@ -63,7 +63,7 @@ async def test_the_last_publish_is_told_of_a_topic_and_of_all_partitions_also_af
             await world.do("PUT", f"{ONE}-partition-0/unload")
 
 
-async def test_when_a_topic_was_made_is_told_and_does_not_change() -> None:
+async def test_when_topic_was_made_is_told_and_does_not_change() -> None:
     async with a_world() as world:
         before = world.runtime.wall()
         await world.do("PUT", ONE)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.real_clock
 ONE = "/lookup/v2/topic/persistent/public/default/t"
 
 
-async def test_the_answer_has_every_url_even_those_that_are_not_there() -> None:
+async def test_answer_has_every_url_even_those_that_are_not_there() -> None:
     async with a_world() as world:
         found = await world.get(ONE)
         assert found["brokerUrl"] == found["nativeUrl"] == world.node.addresses.url
@@ -19,13 +19,13 @@ async def test_the_answer_has_every_url_even_those_that_are_not_there() -> None:
         assert found["brokerUrlTls"] == found["httpUrlTls"] == ""
 
 
-async def test_a_named_listener_is_answered_and_an_unknown_one_is_not() -> None:
+async def test_named_listener_is_answered_and_unknown_one_is_not() -> None:
     async with a_world(advertisedListeners="outside:pulsar://far:7000") as world:
         assert (await world.get(f"{ONE}?listenerName=outside"))["brokerUrl"] == "pulsar://far:7000"
         assert (await world.ask("GET", f"{ONE}?listenerName=nosuch")).status == 404
 
 
-async def test_a_topic_that_nothing_could_make_is_not_found() -> None:
+async def test_topic_that_nothing_could_make_is_not_found() -> None:
     async with a_world() as world:
         await world.do("PUT", "/admin/v2/persistent/public/default/parts/partitions", 2)
         policy = {"allowAutoTopicCreation": False}

@@ -25,7 +25,7 @@ async def peek(world: World, number: int) -> Answer:
     return await world.ask("GET", f"{ONE}/subscription/s/position/{number}")
 
 
-async def test_a_message_comes_with_all_that_its_producer_said() -> None:
+async def test_message_comes_with_all_that_its_producer_said() -> None:
     async with a_world() as world:
         said = {
             "partition_key": "k1",
@@ -47,7 +47,7 @@ async def test_a_message_comes_with_all_that_its_producer_said() -> None:
 
 
 @pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
-async def test_a_batch_comes_whole_and_decompressed(compression: int) -> None:
+async def test_batch_comes_whole_and_decompressed(compression: int) -> None:
     async with a_world() as world:
         await world.publish_batch(NAME, b"a" * 50, b"b" * 50, compression=compression)
         answer = await world.ask("GET", f"{ONE}/examinemessage")
@@ -56,7 +56,7 @@ async def test_a_batch_comes_whole_and_decompressed(compression: int) -> None:
         assert ("X-Pulsar-compression" in answer.headers) == bool(compression)
 
 
-async def test_a_key_that_no_header_may_hold_is_escaped() -> None:
+async def test_key_that_no_header_may_hold_is_escaped() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"x", partition_key="a\r\nX-Evil: 1")
         await world.publish(NAME, b"y", partition_key="ключ")
@@ -66,7 +66,7 @@ async def test_a_key_that_no_header_may_hold_is_escaped() -> None:
             assert all(value.isascii() and value.isprintable() for value in answer.headers.values())
 
 
-async def test_an_entry_that_is_not_what_it_says_is_no_error_of_ours() -> None:
+async def test_malformed_entry_causes_no_server_error() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"not lz4 at all", compression=1, uncompressed_size=10)
         await world.store(NAME, b"nonsense")
@@ -77,7 +77,7 @@ async def test_an_entry_that_is_not_what_it_says_is_no_error_of_ours() -> None:
         assert broken.status == 422
 
 
-async def test_positions_count_what_is_not_acknowledged_and_end_where_that_ends() -> None:
+async def test_positions_count_unacknowledged_messages_up_to_last() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"0", b"1", b"2")
         await world.do("PUT", f"{ONE}/subscription/s", "earliest")
@@ -87,7 +87,7 @@ async def test_positions_count_what_is_not_acknowledged_and_end_where_that_ends(
         assert (await peek(world, 0)).status == 412
 
 
-async def test_the_id_at_a_time_is_that_of_the_first_message_from_then_on() -> None:
+async def test_id_at_time_is_first_message_from_then_on() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"0")
         world.runtime.later_s += 100
@@ -167,7 +167,7 @@ async def test_stored_value_that_is_odd_makes_no_route_fail(entry: bytes) -> Non
         assert (await world.ask("GET", "/metrics")).status == 200
 
 
-async def test_message_too_large_to_decompress_is_refused_naming_the_limit() -> None:
+async def test_message_too_large_to_decompress_is_refused_naming_limit() -> None:
     """D6"""
 
     async with a_world() as world:
@@ -178,7 +178,7 @@ async def test_message_too_large_to_decompress_is_refused_naming_the_limit() -> 
         assert str(HTTP_MESSAGE_BYTES_MAX) in answer.reason
 
 
-async def test_answers_that_are_not_read_hold_a_bounded_sum() -> None:
+async def test_answers_that_are_not_read_hold_bounded_sum() -> None:
     """D6: 24 requests for a message of 2 KB took 1.5 GB."""
 
     async with a_world() as world:
@@ -213,7 +213,7 @@ async def test_message_with_large_metadata_is_refused_before_headers(field: str)
         assert "X-Pulsar-partition-key" not in answer.headers
 
 
-async def test_headers_of_a_message_are_charged_with_its_body() -> None:
+async def test_headers_of_message_are_charged_with_its_body() -> None:
     async with a_world() as world:
         size = HTTP_METADATA_BYTES_MAX // 2
         await world.publish(NAME, bytes(HTTP_METADATA_BYTES_MAX), partition_key="k" * size)

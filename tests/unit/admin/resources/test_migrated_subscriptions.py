@@ -68,9 +68,7 @@ def _id(place: Position, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("partitions", [0, 2])
 @pytest.mark.parametrize(("tail", "place"), [("/1", None), ("", BEFORE_ALL)])
 @pytest.mark.real_clock
-async def test_a_subscription_moved_back_by_the_old_name_goes_back_on_every_segment(
-    partitions: int, tail: str, place: Position | None
-) -> None:
+async def test_seek_by_old_name_moves_every_segment(partitions: int, tail: str, place: Position | None) -> None:
     async with a_world() as world:
         await prepared(world, partitions)
         await world.do("POST", f"{SUB}/resetcursor{tail}", None if place is None else _id(place))
@@ -78,7 +76,7 @@ async def test_a_subscription_moved_back_by_the_old_name_goes_back_on_every_segm
 
 
 @pytest.mark.real_clock
-async def test_a_message_of_before_the_migration_is_gone_back_to_and_all_that_came_after_it_comes_again() -> None:
+async def test_seek_before_migration_redelivers_everything_since() -> None:
     async with a_world() as world:
         await prepared(world)
         last = (await world.topic(NAME)).managed.last
@@ -94,7 +92,7 @@ async def test_a_message_of_before_the_migration_is_gone_back_to_and_all_that_ca
 
 @pytest.mark.parametrize(("tail", "place"), [("skip_all", None), ("resetcursor", AFTER_ALL)])
 @pytest.mark.real_clock
-async def test_what_is_cleared_by_the_old_name_is_cleared_on_every_segment(tail: str, place: Position | None) -> None:
+async def test_clear_by_old_name_clears_every_segment(tail: str, place: Position | None) -> None:
     async with a_world() as world:
         await prepared(world)
         await world.do("POST", f"{X}/subscriptions/s/seek?to=earliest")
@@ -113,7 +111,7 @@ async def test_what_is_cleared_by_the_old_name_is_cleared_on_every_segment(tail:
     ],
 )
 @pytest.mark.real_clock
-async def test_what_is_not_done_to_a_scalable_topic_is_not_done_to_its_sealed_part_either(path: str) -> None:
+async def test_operation_refused_for_scalable_topic_is_refused_for_sealed_part(path: str) -> None:
     """Done to that part alone it would be outside the plan, and nobody would get what it leaves."""
 
     async with a_world() as world:
@@ -135,7 +133,7 @@ async def test_one_partition_of_what_was_migrated_is_not_moved_alone(path: str) 
 
 
 @pytest.mark.real_clock
-async def test_nothing_is_moved_while_the_topic_is_being_migrated() -> None:
+async def test_nothing_is_moved_while_topic_is_being_migrated() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"0")
         await world.do("PUT", SUB, "latest")
@@ -147,7 +145,7 @@ async def test_nothing_is_moved_while_the_topic_is_being_migrated() -> None:
 
 
 @pytest.mark.setup(network=Network)
-async def test_it_is_done_by_the_broker_that_leads_the_topic_whoever_serves_the_part(cluster: Cluster) -> None:
+async def test_seek_is_executed_by_leader_whoever_owns_part(cluster: Cluster) -> None:
     owner, other = await cluster.find()  # of persistent://public/default/orders
     plain = "/admin/v2/persistent/public/default/orders"
     assert (await ask(owner, "PUT", plain)).status == 204
@@ -164,7 +162,7 @@ async def test_it_is_done_by_the_broker_that_leads_the_topic_whoever_serves_the_
 
 
 @pytest.mark.real_clock
-async def test_properties_are_of_the_whole_topic_and_not_replaced_on_the_sealed_part() -> None:
+async def test_properties_belong_to_whole_topic_and_not_sealed_part() -> None:
     async with a_world() as world:
         await world.do("PUT", SUB, _id(BEFORE_ALL, properties={"team": "x"}))
         await world.do("POST", f"{X}/migrate")

@@ -28,7 +28,7 @@ async def many(world: World, buckets: int, count: int) -> list[str]:
 
 @pytest.mark.parametrize("buckets", [1, 5])
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-async def test_pages_hold_every_topic_once_and_follow_the_whole_list(buckets: int, limit: int) -> None:
+async def test_pages_hold_every_topic_once_and_follow_whole_list(buckets: int, limit: int) -> None:
     async with a_world() as world:
         names = await many(world, buckets, 40)
         whole = await world.get(LIST)
@@ -42,7 +42,7 @@ async def test_pages_hold_every_topic_once_and_follow_the_whole_list(buckets: in
         assert paged == whole
 
 
-async def test_a_page_goes_on_behind_a_topic_that_was_deleted_meanwhile() -> None:
+async def test_page_goes_on_behind_topic_that_was_deleted_meanwhile() -> None:
     async with a_world() as world:
         await many(world, 3, 10)
         whole = await world.get(LIST)
@@ -50,7 +50,7 @@ async def test_a_page_goes_on_behind_a_topic_that_was_deleted_meanwhile() -> Non
         assert await world.get(f"{LIST}?after={whole[4]}") == whole[5:]
 
 
-async def test_non_persistent_topics_follow_the_persistent_ones_on_any_page() -> None:
+async def test_non_persistent_topics_follow_persistent_ones_on_any_page() -> None:
     async with a_world() as world:
         await many(world, 2, 3)
         for name in ("b", "a"):
@@ -62,7 +62,7 @@ async def test_non_persistent_topics_follow_the_persistent_ones_on_any_page() ->
             assert await world.get(f"{LIST}?mode=ALL&after={last}&limit=2") == whole[number + 1 : number + 3]
 
 
-async def test_a_long_list_is_written_in_pieces() -> None:
+async def test_long_list_is_written_in_pieces() -> None:
     async with a_world() as world:
         await many(world, 4, 900)
         parts = {"tenant": "public", "namespace": "many"}
@@ -83,14 +83,14 @@ async def test_a_long_list_is_written_in_pieces() -> None:
         ("after=%20://x", 412),
     ],
 )
-async def test_a_page_that_makes_no_sense_is_refused(query: str, status: int) -> None:
+async def test_page_that_makes_no_sense_is_refused(query: str, status: int) -> None:
     async with a_world() as world:
         await many(world, 2, 1)
         assert (await world.ask("GET", f"{LIST}?{query}")).status == status
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_the_number_of_buckets_is_fixed_at_creation(method: str) -> None:
+async def test_number_of_buckets_is_fixed_at_creation(method: str) -> None:
     async with a_world() as world:
         await many(world, 4, 1)
         one = "/admin/v2/namespaces/public/many/numberOfTopicBuckets"
@@ -105,7 +105,7 @@ async def test_the_number_of_buckets_is_fixed_at_creation(method: str) -> None:
         assert await world.get("/admin/v2/namespaces/public/default/numberOfTopicBuckets") == 1
 
 
-async def test_a_namespace_in_use_stays_and_a_forced_one_goes_with_all_it_held() -> None:
+async def test_used_namespace_is_deleted_only_by_force_with_contents() -> None:
     async with a_world(forceDeleteNamespaceAllowed="true", forceDeleteTenantAllowed="true") as world:
         await world.do("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})
         await world.do("PUT", "/admin/v2/namespaces/acme/full", {"numberOfTopicBuckets": 3})
@@ -121,7 +121,7 @@ async def test_a_namespace_in_use_stays_and_a_forced_one_goes_with_all_it_held()
         assert left == []
 
 
-async def test_unloading_a_bundle_unloads_its_topics_and_no_others() -> None:
+async def test_unloading_bundle_unloads_its_topics_and_no_others() -> None:
     async with a_world() as world:
         for number in range(8):
             await world.publish(f"persistent://public/default/t{number}", b"x")

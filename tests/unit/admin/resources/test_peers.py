@@ -12,7 +12,7 @@ CALL = {"topic": "persistent://public/default/victim", "request": {"type": "Seal
 
 @pytest.mark.parametrize("path", ["/admin/v2/peers", "/admin/v2/peers/", "/admin/v2/%70eers"])
 @pytest.mark.real_clock
-async def test_call_to_a_broker_alone_finds_no_path_and_seals_nothing(path: str) -> None:
+async def test_call_to_broker_alone_finds_no_path_and_seals_nothing(path: str) -> None:
     async with a_world() as world:
         assert (await world.ask("PUT", TOPIC)).status == 204
         assert (await world.ask("POST", path, CALL)).status == 404

@@ -15,7 +15,7 @@ ONE = "/admin/v2/namespaces/public/default"
 TOPIC = "persistent://public/default/t"
 
 
-async def test_a_change_is_obeyed_by_topics_that_are_loaded_and_removing_it_too() -> None:
+async def test_policy_change_and_removal_apply_to_loaded_topics() -> None:
     async with a_world() as world:
         topic = await world.topic(TOPIC)
         await world.do("POST", f"{ONE}/deduplication", True)
@@ -30,7 +30,7 @@ async def test_a_change_is_obeyed_by_topics_that_are_loaded_and_removing_it_too(
         assert topic.dedup is None
 
 
-async def test_the_choice_of_the_active_consumer_follows_the_namespace_then_the_broker() -> None:
+async def test_choice_of_active_consumer_follows_namespace_then_broker() -> None:
     async with a_world() as world:
         name = "activeConsumerFailoverConsistentHashing"
         topic = await world.topic(TOPIC)
@@ -53,7 +53,7 @@ async def test_the_choice_of_the_active_consumer_follows_the_namespace_then_the_
         assert not chosen()
 
 
-async def test_a_dynamic_setting_of_the_wrong_form_is_refused_and_changes_nothing() -> None:
+async def test_dynamic_setting_of_wrong_form_is_refused_and_changes_nothing() -> None:
     async with a_world() as world:
         one = "/admin/v2/brokers/configuration"
         assert (await world.ask("POST", f"{one}/maxTenants/lots")).status == 412
@@ -83,14 +83,14 @@ async def test_what_nobody_would_obey_is_not_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize("policy", TABLE, ids=lambda policy: policy.name)
-async def test_reading_an_unset_policy_is_empty_or_its_default(policy: object) -> None:
+async def test_reading_unset_policy_is_empty_or_its_default(policy: object) -> None:
     async with a_world() as world:
         answer = await world.ask("GET", f"{ONE}/{policy.name}")  # type: ignore[attr-defined]
         assert answer.status == 200
         assert answer.body == (b"" if policy.unset is None else b"%d" % policy.unset)  # type: ignore[attr-defined]
 
 
-async def test_a_new_namespace_is_held_to_the_rules_of_its_policies() -> None:
+async def test_new_namespace_is_held_to_rules_of_its_policies() -> None:
     async with a_world() as world:
         bad: dict[str, object] = {"retention_policies": {"retentionTimeInMinutes": 5, "retentionSizeInMB": 0}}
         assert (await world.ask("PUT", "/admin/v2/namespaces/public/new", bad)).status == 400

@@ -28,62 +28,62 @@ PROOFS = {
     ),
     "deduplicationEnabled": (
         "admin/resources/test_policies.py",
-        "test_a_new_namespace_is_held_to_the_rules_of_its_policies",
+        "test_new_namespace_is_held_to_rules_of_its_policies",
     ),
     "deduplicationSnapshotIntervalSeconds": (
         "topic/dedup/test_snapshots.py",
-        "test_a_snapshot_is_taken_after_a_while_even_if_little_happens",
+        "test_snapshot_is_taken_after_while_even_if_little_happens",
     ),
     "delayed_delivery_policies": ("topic/dispatch/test_delay_queue.py", "test_switched_off_nothing_is_held_back"),
     "autoTopicCreationOverride": (
         "admin/resources/test_topics.py",
-        "test_asking_for_partitions_makes_a_topic_only_where_a_client_would",
+        "test_asking_for_partitions_makes_topic_only_where_client_would",
     ),
     "autoSubscriptionCreationOverride": (
         "topic/subscriptions/test_subscriptions.py",
-        "test_admission_and_settings_are_asked_before_a_cursor_is_made",
+        "test_admission_and_settings_are_asked_before_cursor_is_made",
     ),
     "max_producers_per_topic": (
         "topic/producers/test_producers.py",
-        "test_the_maximum_of_producers_does_not_shut_out_one_that_comes_back",
+        "test_producer_limit_admits_returning_producer",
     ),
     "max_consumers_per_topic": (
         "topic/subscriptions/test_subscriptions.py",
-        "test_the_topics_own_limit_counts_all_subscriptions",
+        "test_topics_own_limit_counts_all_subscriptions",
     ),
     "max_consumers_per_subscription": (
         "topic/subscriptions/test_subscriptions.py",
-        "test_limits_count_who_is_there_and_the_dead_make_room",
+        "test_limits_count_who_is_there_and_dead_make_room",
     ),
     "max_unacked_messages_per_consumer": (
         "topic/dispatch/test_shared.py",
-        "test_a_consumer_at_its_cap_waits_and_others_go_on",
+        "test_consumer_at_its_cap_waits_and_others_go_on",
     ),
     "max_unacked_messages_per_subscription": (
         "topic/dispatch/test_shared.py",
-        "test_the_cap_of_the_subscription_stops_everybody_until_an_acknowledgement",
+        "test_cap_of_subscription_stops_everybody_until_acknowledgement",
     ),
     "max_subscriptions_per_topic": (
         "admin/resources/test_subscriptions.py",
-        "test_subscription_over_the_maximum_is_refused_over_rest",
+        "test_subscription_over_maximum_is_refused_over_rest",
     ),
     "max_topics_per_namespace": (
         "cluster/test_topics.py",
-        "test_the_limit_of_a_namespace_counts_partitions_in_all_buckets",
+        "test_limit_of_namespace_counts_partitions_in_all_buckets",
     ),
     "activeConsumerFailoverConsistentHashing": (
         "admin/resources/test_policies.py",
-        "test_the_choice_of_the_active_consumer_follows_the_namespace_then_the_broker",
+        "test_choice_of_active_consumer_follows_namespace_then_broker",
     ),
     "replication_clusters": ("admin/resources/test_policies.py", "test_replication_is_to_this_cluster_alone"),
-    "bundles": ("cluster/test_bundles.py", "test_a_topic_is_in_the_bundle_that_the_vectors_say"),
-    "numberOfTopicBuckets": ("admin/resources/test_namespaces.py", "test_the_number_of_buckets_is_fixed_at_creation"),
+    "bundles": ("cluster/test_bundles.py", "test_topic_is_in_bundle_that_vectors_say"),
+    "numberOfTopicBuckets": ("admin/resources/test_namespaces.py", "test_number_of_buckets_is_fixed_at_creation"),
 }
 # The same for the fields inside a policy; a number is a value that is refused.
 INSIDE: dict[str, dict[str, tuple[str, str] | int]] = {
     "retention_policies": {
-        "retentionTimeInMinutes": ("ledger/test_retention.py", "test_either_limit_lets_a_consumed_ledger_go"),
-        "retentionSizeInMB": ("ledger/test_retention.py", "test_either_limit_lets_a_consumed_ledger_go"),
+        "retentionTimeInMinutes": ("ledger/test_retention.py", "test_either_limit_lets_consumed_ledger_go"),
+        "retentionSizeInMB": ("ledger/test_retention.py", "test_either_limit_lets_consumed_ledger_go"),
     },
     "delayed_delivery_policies": {
         "active": ("topic/dispatch/test_delay_queue.py", "test_switched_off_nothing_is_held_back"),
@@ -93,21 +93,21 @@ INSIDE: dict[str, dict[str, tuple[str, str] | int]] = {
     "autoTopicCreationOverride": {
         "allowAutoTopicCreation": (
             "admin/resources/test_lookup.py",
-            "test_a_topic_that_nothing_could_make_is_not_found",
+            "test_topic_that_nothing_could_make_is_not_found",
         ),
         "topicType": (
             "admin/resources/test_topics.py",
-            "test_asking_for_partitions_makes_a_topic_only_where_a_client_would",
+            "test_asking_for_partitions_makes_topic_only_where_client_would",
         ),
         "defaultNumPartitions": (
             "admin/resources/test_topics.py",
-            "test_asking_for_partitions_makes_a_topic_only_where_a_client_would",
+            "test_asking_for_partitions_makes_topic_only_where_client_would",
         ),
     },
     "autoSubscriptionCreationOverride": {
         "allowAutoSubscriptionCreation": (
             "topic/subscriptions/test_subscriptions.py",
-            "test_admission_and_settings_are_asked_before_a_cursor_is_made",
+            "test_admission_and_settings_are_asked_before_cursor_is_made",
         ),
     },
 }
@@ -218,19 +218,19 @@ def test_every_field_of_pulsars_document_is_obeyed_or_refused() -> None:
 
 
 @pytest.mark.parametrize(("path", "test"), PROOFS.values(), ids=PROOFS)
-def test_proof_of_a_policy_exists(path: str, test: str) -> None:
+def test_proof_of_policy_exists(path: str, test: str) -> None:
     assert f"def {test}(" in (UNIT / path).read_text()
 
 
 @pytest.mark.parametrize(("field", "value"), REFUSED.items(), ids=REFUSED)
-async def test_new_namespace_with_an_ignored_policy_is_refused(field: str, value: Any) -> None:
+async def test_new_namespace_with_ignored_policy_is_refused(field: str, value: Any) -> None:
     async with a_world() as world:
         answer = await world.ask("PUT", NEW, {field: value})
         assert (answer.status, field in answer.reason) == (501, True)
         assert (await world.ask("GET", NEW)).status == 404
 
 
-async def test_new_namespace_may_name_the_defaults_of_all_policies() -> None:
+async def test_new_namespace_may_name_defaults_of_all_policies() -> None:
     """As Pulsar's admin clients do."""
 
     async with a_world() as world:
@@ -248,7 +248,7 @@ async def test_new_namespace_may_grant_what_everybody_may() -> None:
         assert "warning" not in (await world.ask("PUT", f"{NEW}er", {})).headers
 
 
-def test_every_field_inside_a_policy_is_obeyed_or_refused() -> None:
+def test_every_field_inside_policy_is_obeyed_or_refused() -> None:
     assert {policy.field for policy in TABLE if hasattr(policy.kind, "__struct_fields__")} == INSIDE.keys()
     for field, parts in INSIDE.items():
         (policy,) = [one for one in TABLE if one.field == field]
@@ -257,7 +257,7 @@ def test_every_field_inside_a_policy_is_obeyed_or_refused() -> None:
             assert f"def {test}(" in (UNIT / path).read_text()
 
 
-async def test_field_of_a_policy_that_nothing_obeys_is_refused() -> None:
+async def test_field_of_policy_that_nothing_obeys_is_refused() -> None:
     async with a_world() as world:
         (policy,) = [one for one in TABLE if one.name == "delayedDelivery"]
         path = f"/admin/v2/namespaces/public/default/{policy.name}"
@@ -268,7 +268,7 @@ async def test_field_of_a_policy_that_nothing_obeys_is_refused() -> None:
         await world.do("POST", path, {"active": True, "tickTime": 1000})
 
 
-def test_every_route_of_a_namespace_policy_is_obeyed_or_refused() -> None:
+def test_every_route_of_namespace_policy_is_obeyed_or_refused() -> None:
     """A new route must come with a proof, or say 501."""
     root = "/admin/v2/namespaces/{tenant}/{namespace}/"
     known = {policy.name for policy in TABLE} | set(NOT_OBEYED)
@@ -282,7 +282,7 @@ def test_every_route_of_a_namespace_policy_is_obeyed_or_refused() -> None:
 
 
 @pytest.mark.parametrize("name", TOPIC_POLICIES)
-async def test_policy_of_a_topic_is_refused(name: str) -> None:
+async def test_policy_of_topic_is_refused(name: str) -> None:
     async with a_world() as world:
         await world.do("PUT", TOPIC)
         for method in ("POST", "DELETE"):

@@ -23,7 +23,7 @@ async def backlog(world: World) -> int:
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
-async def test_what_is_cleared_while_a_consumer_waits_for_permits_never_reaches_it(kind: int) -> None:
+async def test_message_cleared_while_consumer_lacks_permits_is_not_delivered(kind: int) -> None:
     async with a_world(activeConsumerFailoverDelayTimeMillis="0") as world:
         await world.publish(NAME, b"old-1", b"old-2", b"old-3")
         consumer, sink = await world.consume(NAME, "s", kind, permits=0)
@@ -36,7 +36,7 @@ async def test_what_is_cleared_while_a_consumer_waits_for_permits_never_reaches_
         assert b"old" not in seen
 
 
-async def test_skipping_some_leaves_the_rest_and_survives_an_unload() -> None:
+async def test_skipping_some_leaves_rest_and_survives_unload() -> None:
     async with a_world() as world:
         await world.publish(NAME, *[b"%d" % n for n in range(10)])
         await world.do("PUT", SUB, "earliest")
@@ -60,7 +60,7 @@ async def test_holes_are_not_counted_when_entries_are_skipped() -> None:
         assert await backlog(world) == 5
 
 
-async def test_a_moved_subscription_sends_its_consumer_away_to_come_back() -> None:
+async def test_moved_subscription_sends_its_consumer_away_to_come_back() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         consumer, _ = await world.consume(NAME, "s")
@@ -70,7 +70,7 @@ async def test_a_moved_subscription_sends_its_consumer_away_to_come_back() -> No
         assert await backlog(world) == 2
 
 
-async def test_subscription_over_the_maximum_is_refused_over_rest() -> None:
+async def test_subscription_over_maximum_is_refused_over_rest() -> None:
     async with a_world() as world:
         await world.do("POST", "/admin/v2/namespaces/public/default/maxSubscriptionsPerTopic", 1)
         await world.do("PUT", f"{ONE}/subscription/first")
@@ -81,7 +81,7 @@ async def test_subscription_over_the_maximum_is_refused_over_rest() -> None:
         await world.do("PUT", f"{ONE}/subscription/second")
 
 
-async def test_scalable_topic_keeps_the_maximum_of_subscriptions() -> None:
+async def test_scalable_topic_keeps_maximum_of_subscriptions() -> None:
     async with a_world() as world:
         topic = "/admin/v2/scalable/public/default/x"
         await world.do("PUT", topic)
@@ -91,7 +91,7 @@ async def test_scalable_topic_keeps_the_maximum_of_subscriptions() -> None:
         await world.do("PUT", f"{topic}/subscriptions/first")
 
 
-async def test_a_subscription_in_use_is_deleted_by_force_only() -> None:
+async def test_subscription_in_use_is_deleted_by_force_only() -> None:
     async with a_world() as world:
         consumer, _ = await world.consume(NAME, "s")
         assert (await world.ask("DELETE", SUB)).status == 412
@@ -100,7 +100,7 @@ async def test_a_subscription_in_use_is_deleted_by_force_only() -> None:
         assert await world.get(f"{ONE}/subscriptions") == []
 
 
-async def test_a_subscription_of_a_partitioned_topic_is_completed_and_refused_once_it_is_whole() -> None:
+async def test_partial_subscription_of_partitioned_topic_is_completed_then_refused() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{ONE}/partitions", 3)
         await world.do("PUT", f"{ONE}-partition-1/subscription/s")
@@ -124,7 +124,7 @@ async def test_a_subscription_of_a_partitioned_topic_is_completed_and_refused_on
         ({"ledgerId": 0, "entryId": 99}, 0),
     ],
 )
-async def test_a_new_subscription_starts_where_it_was_told(start: object, left: int) -> None:
+async def test_new_subscription_starts_where_it_was_told(start: object, left: int) -> None:
     async with a_world() as world:
         await world.publish(NAME, *[b"%d" % n for n in range(5)])
         wanted = start
@@ -147,7 +147,7 @@ async def test_properties_of_ours_are_neither_shown_nor_given_nor_lost() -> None
         assert await world.get(f"{SUB}/properties") == {"x": "y"}
 
 
-async def test_properties_of_a_subscription_are_replaced_and_kept() -> None:
+async def test_properties_of_subscription_are_replaced_and_kept() -> None:
     async with a_world() as world:
         await world.do("PUT", SUB, {"ledgerId": -1, "entryId": -1, "properties": {"team": "a"}})
         assert await world.get(f"{SUB}/properties") == {"team": "a"}
@@ -157,7 +157,7 @@ async def test_properties_of_a_subscription_are_replaced_and_kept() -> None:
 
 
 @pytest.mark.parametrize("path", ["skip/1", "skip_all", "resetcursor/1", "expireMessages/1"])
-async def test_looking_for_a_missing_subscription_makes_none(path: str) -> None:
+async def test_looking_for_missing_subscription_makes_none(path: str) -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1")
         assert (await world.ask("POST", f"{SUB}/{path}")).status == 404

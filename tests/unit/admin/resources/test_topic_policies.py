@@ -41,7 +41,7 @@ def test_retention_of_topic_wins_until_it_is_removed(path: str, default: dict[st
     run(body())
 
 
-async def test_loaded_topic_obeys_a_change_at_once() -> None:
+async def test_loaded_topic_obeys_change_at_once() -> None:
     async with a_world() as world:
         topic = await world.topic("persistent://public/default/t")
         assert isinstance(topic, Topic)
@@ -49,7 +49,7 @@ async def test_loaded_topic_obeys_a_change_at_once() -> None:
         assert (topic.settings.retention.minutes, topic.settings.retention.megabytes) == (60, 512)
 
 
-async def test_partitions_share_the_retention_of_their_topic() -> None:
+async def test_partitions_share_retention_of_their_topic() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{PLAIN}/partitions", 2)
         await world.do("POST", f"{PLAIN}-partition-1/retention", HOUR)

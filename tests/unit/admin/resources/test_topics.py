@@ -16,7 +16,7 @@ NAME = "persistent://public/default/t"
 ONE = "/admin/v2/persistent/public/default/t"
 
 
-async def test_a_topic_in_use_is_deleted_by_force_only() -> None:
+async def test_topic_in_use_is_deleted_by_force_only() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1")
         await world.consume(NAME, "s")
@@ -26,7 +26,7 @@ async def test_a_topic_in_use_is_deleted_by_force_only() -> None:
         assert (await world.ask("GET", f"{ONE}/stats")).status == 404
 
 
-async def test_two_deletions_at_once_end_as_one_done_and_one_not_found() -> None:
+async def test_two_concurrent_deletions_end_as_done_and_not_found() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1")
         await world.do("PUT", f"{ONE}/unload")
@@ -35,7 +35,7 @@ async def test_two_deletions_at_once_end_as_one_done_and_one_not_found() -> None
         assert await world.get("/admin/v2/persistent/public/default") == []
 
 
-async def test_an_unloaded_topic_comes_back_with_its_messages_and_subscriptions() -> None:
+async def test_unloaded_topic_comes_back_with_its_messages_and_subscriptions() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         _, sink = await world.consume(NAME, "s")
@@ -47,7 +47,7 @@ async def test_an_unloaded_topic_comes_back_with_its_messages_and_subscriptions(
         assert stats["subscriptions"]["s"]["msgBacklog"] == 2
 
 
-async def test_a_terminated_topic_keeps_its_end_however_often_it_is_asked() -> None:
+async def test_terminated_topic_keeps_its_end_however_often_it_is_asked() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"2")
         first = await world.ask("POST", f"{ONE}/terminate")
@@ -57,7 +57,7 @@ async def test_a_terminated_topic_keeps_its_end_however_often_it_is_asked() -> N
         assert (await world.get(f"{ONE}/internalStats"))["state"] == "Terminated"
 
 
-async def test_a_partition_is_made_by_its_topic_and_goes_with_it() -> None:
+async def test_partition_is_made_by_its_topic_and_goes_with_it() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{ONE}/partitions", 2)
         await world.publish(f"{NAME}-partition-1", b"1")
@@ -70,7 +70,7 @@ async def test_a_partition_is_made_by_its_topic_and_goes_with_it() -> None:
         assert (await world.ask("GET", f"{ONE}/partitions")).status == 404
 
 
-async def test_asking_for_partitions_makes_a_topic_only_where_a_client_would() -> None:
+async def test_asking_for_partitions_makes_topic_only_where_client_would() -> None:
     async with a_world() as world:
         policy = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
         await world.do("POST", "/admin/v2/namespaces/public/default/autoTopicCreation", policy)
@@ -79,7 +79,7 @@ async def test_asking_for_partitions_makes_a_topic_only_where_a_client_would() -
         assert (await world.get(f"{ONE}/partitions"))["partitions"] == 3
 
 
-async def test_the_brokers_own_properties_are_neither_shown_nor_touched() -> None:
+async def test_brokers_own_properties_are_neither_shown_nor_touched() -> None:
     async with a_world() as world:
         await world.do("PUT", ONE, {"owner": "blue"})
         topic = await world.topic(NAME)
@@ -93,7 +93,7 @@ async def test_the_brokers_own_properties_are_neither_shown_nor_touched() -> Non
         assert topic.managed.properties["magnetar.topic-epoch"] == "4"
 
 
-async def test_the_size_behind_a_message_is_what_is_stored_there() -> None:
+async def test_size_behind_message_is_what_is_stored_there() -> None:
     async with a_world() as world:
         await world.publish(NAME, b"1", b"22", b"333")
         topic = await world.topic(NAME)
@@ -109,7 +109,7 @@ async def test_the_size_behind_a_message_is_what_is_stored_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["seal-term", "topic-epoch", "guarded", "created-by", "sinks", "incarnation"])
-async def test_topic_with_a_property_of_the_broker_is_not_created(name: str) -> None:
+async def test_topic_with_property_of_broker_is_not_created(name: str) -> None:
     """D10: such a topic could not be deleted, or no producer could use it."""
     given = {f"magnetar.{name}": "4611686018427387904"}
 
@@ -128,7 +128,7 @@ async def test_topic_with_a_property_of_the_broker_is_not_created(name: str) -> 
 
 
 @pytest.mark.parametrize("value", ["4611686018427387904", "xyz"])
-async def test_topic_that_has_such_a_property_can_be_used_and_deleted(value: str) -> None:
+async def test_topic_that_has_such_property_can_be_used_and_deleted(value: str) -> None:
     """From before they were refused."""
 
     async with a_world() as world:
@@ -141,7 +141,7 @@ async def test_topic_that_has_such_a_property_can_be_used_and_deleted(value: str
         assert (await world.ask("DELETE", f"{path}?force=true")).status == 204
 
 
-async def test_properties_beyond_the_limit_of_a_record_are_refused() -> None:
+async def test_properties_beyond_limit_of_record_are_refused() -> None:
     """D5"""
 
     async with a_world() as world:

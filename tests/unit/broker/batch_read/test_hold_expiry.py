@@ -19,7 +19,7 @@ def told(*members: Member) -> tuple[int, int]:
 
 
 @pytest.mark.setup(brokers=2)
-async def test_a_short_hold_is_announced_before_its_end_which_comes_when_it_was_shown_to_come(cluster: Cluster) -> None:
+async def test_short_hold_is_announced_and_ends_at_shown_time(cluster: Cluster) -> None:
     one, two = cluster.members
     await one.service.create(NAME)
     await pass_s(1)  # both have just looked at all there was
@@ -34,7 +34,7 @@ async def test_a_short_hold_is_announced_before_its_end_which_comes_when_it_was_
     assert told(one, two) == (1, 1)
 
 
-async def test_a_look_that_came_for_nothing_does_not_keep_the_next_one_from_coming_in_time(cluster: Cluster) -> None:
+async def test_needless_check_does_not_delay_next_one(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await holds(one).hold(NAME, HoldRequest("q", expires_s=20))
@@ -47,7 +47,7 @@ async def test_a_look_that_came_for_nothing_does_not_keep_the_next_one_from_comi
     assert told(one) == (1, 0)
 
 
-async def test_short_holds_of_several_topics_end_each_in_its_time_and_one_that_is_renewed_does_not(
+async def test_short_holds_end_on_time_unless_renewed(
     cluster: Cluster,
 ) -> None:
     one = cluster.members[0]

@@ -45,7 +45,7 @@ async def all_of_it(member: Member, id: SegmentId = A, **asked: Any) -> Any:
 
 
 @pytest.mark.setup(**DROP)
-async def test_what_a_hold_has_before_it_is_kept_and_what_it_passed_goes(cluster: Cluster) -> None:
+async def test_messages_ahead_of_hold_are_kept_and_passed_ones_deleted(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await holds(one).hold(NAME, HoldRequest("q"))
@@ -65,7 +65,7 @@ async def test_what_a_hold_has_before_it_is_kept_and_what_it_passed_goes(cluster
     assert (await all_of_it(one, places={A: middle.place})).lost
 
 
-async def test_where_a_hold_begins_counts_once_however_often_it_is_said(cluster: Cluster) -> None:
+async def test_where_hold_begins_counts_once_however_often_it_is_said(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -77,7 +77,7 @@ async def test_where_a_hold_begins_counts_once_however_often_it_is_said(cluster:
     assert dict(found.held.places) == {A: places[2]}
 
 
-async def test_a_hold_that_is_asked_about_before_it_begins_is_not_made_by_that(cluster: Cluster) -> None:
+async def test_query_for_future_hold_does_not_create_it(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     for _ in range(2):
@@ -91,7 +91,7 @@ async def test_a_hold_that_is_asked_about_before_it_begins_is_not_made_by_that(c
         await holds(one).hold(NAME, HoldRequest("of-others", begins=True))
 
 
-async def test_a_hold_that_was_ended_is_not_made_anew_for_who_had_it_h_d9(cluster: Cluster) -> None:
+async def test_ended_hold_is_not_recreated_for_its_owner_h_d9(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await holds(one).hold(NAME, HoldRequest("q", {A: START}, begins=True))
@@ -105,7 +105,7 @@ async def test_a_hold_that_was_ended_is_not_made_anew_for_who_had_it_h_d9(cluste
 
 
 @pytest.mark.setup(brokers=2, **DROP)
-async def test_a_sealed_segment_and_its_children_are_kept_for_a_reader_of_the_parent_and_the_next_owner_keeps_them_too(
+async def test_sealed_segment_and_children_are_kept_for_reader_across_owners(
     cluster: Cluster,
 ) -> None:
     one = cluster.members[0]
@@ -132,7 +132,7 @@ async def test_a_sealed_segment_and_its_children_are_kept_for_a_reader_of_the_pa
 
 
 @pytest.mark.setup(**DROP)
-async def test_a_hold_made_while_a_trim_is_under_way_is_told_what_that_trim_takes(cluster: Cluster) -> None:
+async def test_hold_created_during_trim_learns_what_was_deleted(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -158,7 +158,7 @@ async def test_a_hold_made_while_a_trim_is_under_way_is_told_what_that_trim_take
 
 
 @pytest.mark.setup(**DROP)
-async def test_while_the_store_is_away_nothing_is_trimmed(cluster: Cluster) -> None:
+async def test_while_store_is_away_nothing_is_trimmed(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -174,7 +174,7 @@ async def test_while_the_store_is_away_nothing_is_trimmed(cluster: Cluster) -> N
 
 
 @pytest.mark.setup(brokers=2, **DROP)
-async def test_the_end_of_a_hold_is_announced_then_comes_and_a_reader_that_returns_is_told_its_loss(
+async def test_end_of_hold_is_announced_and_late_reader_learns_loss(
     cluster: Cluster,
 ) -> None:
     one, two = cluster.members
@@ -200,7 +200,7 @@ async def test_the_end_of_a_hold_is_announced_then_comes_and_a_reader_that_retur
     assert (await all_of_it(two, places={A: start})).lost
 
 
-async def test_a_hold_that_its_reader_renews_is_never_announced(cluster: Cluster) -> None:
+async def test_hold_that_its_reader_renews_is_never_announced(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     for _ in range(4):
@@ -209,7 +209,7 @@ async def test_a_hold_that_its_reader_renews_is_never_announced(cluster: Cluster
     assert one.marked("hold.warned") == 0
 
 
-async def test_a_hold_that_was_over_for_long_is_forgotten(cluster: Cluster) -> None:
+async def test_hold_that_was_over_for_long_is_forgotten(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     made = await holds(one).hold(NAME, HoldRequest("q"))
@@ -220,7 +220,7 @@ async def test_a_hold_that_was_over_for_long_is_forgotten(cluster: Cluster) -> N
     assert await one.service.subscriptions(NAME) == []
 
 
-async def test_answer_names_the_owner_of_before(cluster: Cluster) -> None:
+async def test_answer_names_owner_of_before(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     told = [
@@ -230,7 +230,7 @@ async def test_answer_names_the_owner_of_before(cluster: Cluster) -> None:
 
 
 @pytest.mark.setup(brokers=2)
-async def test_lag_owner_and_end_are_listed_and_in_the_metrics_of_one_broker(cluster: Cluster) -> None:
+async def test_lag_owner_and_end_are_listed_and_measured_once(cluster: Cluster) -> None:
     one, two = cluster.members
     await one.service.create(NAME)
     await holds(one).hold(NAME, HoldRequest("q", owner="a query", expires_s=900))
@@ -250,7 +250,7 @@ async def test_lag_owner_and_end_are_listed_and_in_the_metrics_of_one_broker(clu
     assert 800 <= int(left.rpartition(" ")[2]) <= 900
 
 
-async def test_a_name_of_another_subscription_places_of_another_life_and_words_without_end_are_refused(
+async def test_invalid_names_positions_and_texts_of_hold_are_refused(
     cluster: Cluster,
 ) -> None:
     one = cluster.members[0]
@@ -272,7 +272,7 @@ async def test_a_name_of_another_subscription_places_of_another_life_and_words_w
 
 
 @pytest.mark.setup(brokers=2)
-async def test_a_place_that_is_not_there_is_refused_and_neither_makes_nor_moves_a_hold(cluster: Cluster) -> None:
+async def test_missing_position_is_refused_and_changes_no_hold(cluster: Cluster) -> None:
     one, two = cluster.members
     await one.service.create(NAME)
     await written(cluster)
@@ -302,7 +302,7 @@ async def test_a_place_that_is_not_there_is_refused_and_neither_makes_nor_moves_
 
 
 @pytest.mark.setup(**DROP)
-async def test_a_place_behind_the_present_one_changes_nothing_whether_it_is_there_or_not(cluster: Cluster) -> None:
+async def test_position_behind_present_one_changes_nothing(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -316,7 +316,7 @@ async def test_a_place_behind_the_present_one_changes_nothing_whether_it_is_ther
 
 
 @pytest.mark.setup(brokers=2)
-async def test_while_the_owner_of_a_segment_does_not_answer_its_places_are_believed(cluster: Cluster) -> None:
+async def test_positions_are_accepted_while_segment_owner_is_silent(cluster: Cluster) -> None:
     await cluster.members[0].service.create(NAME)
     await written(cluster)
     owner = await cluster.owner((await cluster.record()).layout.segment(A).topic(NAME))
@@ -339,7 +339,7 @@ async def test_while_the_owner_of_a_segment_does_not_answer_its_places_are_belie
     owner.metadata.release()
 
 
-async def test_a_plain_topic_is_held_by_nobody(alone: World) -> None:
+async def test_plain_topic_is_held_by_nobody(alone: World) -> None:
     topic = await alone.topic()
     assert topic.kept is not None
     assert await topic.kept() == AFTER_ALL

@@ -30,7 +30,7 @@ def plans(member: Member):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.setup(brokers=3)
-async def test_segments_of_other_brokers_are_measured_by_them_in_one_call_each(cluster: Cluster) -> None:
+async def test_segments_of_other_brokers_are_measured_in_one_call_each(cluster: Cluster) -> None:
     first = cluster.members[0]
     await first.service.create(NAME, segments=8)
     await written(cluster)
@@ -55,7 +55,7 @@ async def test_segments_of_other_brokers_are_measured_by_them_in_one_call_each(c
 
 
 @pytest.mark.setup(brokers=2)
-async def test_the_same_range_is_counted_alike_before_and_after_its_segment_was_sealed_and_its_owner_died(
+async def test_range_count_is_equal_before_and_after_seal_and_takeover(
     cluster: Cluster,
 ) -> None:
     one = cluster.members[0]
@@ -91,7 +91,7 @@ async def test_no_further_segments_are_looked_at_when_there_is_enough(cluster: C
     assert sorted(behind.stretches) == [1, 2]
 
 
-async def test_a_segment_out_of_memory_is_measured_too_and_one_that_is_gone_is_a_loss(cluster: Cluster) -> None:
+async def test_unloaded_segment_is_measured_and_deleted_one_is_loss(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -106,7 +106,7 @@ async def test_a_segment_out_of_memory_is_measured_too_and_one_that_is_gone_is_a
     assert not (await plans(one).plan(NAME, MeasureRequest(start=FROM_EARLIEST))).stretches[A].lost
 
 
-async def test_the_latest_of_a_reshaped_topic_is_behind_all_of_it(cluster: Cluster) -> None:
+async def test_latest_of_reshaped_topic_is_behind_all_of_it(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster)
@@ -119,7 +119,7 @@ async def test_the_latest_of_a_reshaped_topic_is_behind_all_of_it(cluster: Clust
     assert found.record.layout.epoch == (await cluster.record()).layout.epoch
 
 
-async def test_a_segment_that_was_sealed_behind_the_layout_is_not_told_as_sealed(cluster: Cluster) -> None:
+async def test_segment_sealed_after_layout_is_not_reported_sealed(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME)
     await written(cluster, 3)
@@ -129,7 +129,7 @@ async def test_a_segment_that_was_sealed_behind_the_layout_is_not_told_as_sealed
     assert (found.messages, found.sealed) == (3, False)
 
 
-def test_questions_and_answers_survive_the_way_between_brokers() -> None:
+def test_questions_and_answers_survive_way_between_brokers() -> None:
     questions = (
         RangeRequest(ReadPosition(1, 2, 3), DONE, 4, 5, 6, True, True),
         RangeRequest(FROM_LATEST),
@@ -147,7 +147,7 @@ def test_questions_and_answers_survive_the_way_between_brokers() -> None:
 
 
 @pytest.mark.setup(brokers=2)
-async def test_an_owner_that_does_not_answer_is_the_callers_to_repeat(cluster: Cluster) -> None:
+async def test_owner_that_does_not_answer_is_callers_to_repeat(cluster: Cluster) -> None:
     one = cluster.members[0]
     await one.service.create(NAME, segments=8)
     await written(cluster)
@@ -158,6 +158,6 @@ async def test_an_owner_that_does_not_answer_is_the_callers_to_repeat(cluster: C
     assert len((await plans(one).plan(NAME, MeasureRequest())).stretches) == 8
 
 
-async def test_a_topic_that_is_not_there_is_not_found(cluster: Cluster) -> None:
+async def test_topic_that_is_not_there_is_not_found(cluster: Cluster) -> None:
     with pytest.raises(TopicNotFound):
         await plans(cluster.members[0]).plan(topic_name("topic://public/default/none"), MeasureRequest())

@@ -32,7 +32,7 @@ async def test_frames_arrive_in_any_pieces(world: World, piece: int) -> None:
     assert "PONG" in client.heard.kinds
 
 
-async def test_many_frames_and_half_a_frame_in_one_read(world: World) -> None:
+async def test_many_frames_and_half_frame_in_one_read(world: World) -> None:
     client = world.client()
     await client.produce()
     data = b"".join(send_frame(1, n, an_entry(f"m{n}", n)) for n in range(50))
@@ -45,7 +45,7 @@ async def test_many_frames_and_half_a_frame_in_one_read(world: World) -> None:
 
 
 @pytest.mark.parametrize("piece", [4096, 65536, 1 << 20])
-async def test_a_frame_of_five_megabytes_in_small_pieces_costs_its_own_size(world: World, piece: int) -> None:
+async def test_large_frame_in_small_pieces_costs_its_size(world: World, piece: int) -> None:
     client = world.client()
     await client.produce()
     large = send_frame(1, 0, an_entry("x" * (5 * 1024 * 1024 - 100)))
@@ -56,7 +56,7 @@ async def test_a_frame_of_five_megabytes_in_small_pieces_costs_its_own_size(worl
     assert [one.sequence for one in client.heard.receipts] == [0, 1]
 
 
-async def test_a_frame_above_the_limit_ends_the_connection_before_it_is_read(world: World) -> None:
+async def test_frame_above_limit_ends_connection_before_it_is_read(world: World) -> None:
     client = world.client()
     client.wire.feed((5 * 1024 * 1024 + 10 * 1024 + 1).to_bytes(4, "big"))
     assert client.wire.aborted
@@ -82,7 +82,7 @@ async def test_nonsense_ends_this_connection_and_no_other(world: World, data: by
     assert bad.connection not in world.node.connections
 
 
-async def test_nothing_is_taken_after_the_end(world: World) -> None:
+async def test_nothing_is_taken_after_end(world: World) -> None:
     client = world.client()
     client.connection.abort("a test says so")
     client.connection.data_received(encode_command(command("PING")))
@@ -99,20 +99,20 @@ async def test_nothing_is_taken_after_the_end(world: World) -> None:
         command("FLOW", consumer_id=1, messagePermits=1),
     ],
 )
-async def test_anything_before_connect_ends_the_connection(world: World, first: pb.BaseCommand) -> None:
+async def test_anything_before_connect_ends_connection(world: World, first: pb.BaseCommand) -> None:
     client = world.bare_client()
     client.say(first)
     assert client.wire.aborted
     assert client.heard.kinds == []
 
 
-async def test_a_second_connect_ends_the_connection(world: World) -> None:
+async def test_second_connect_ends_connection(world: World) -> None:
     client = world.client()
     client.connect()
     assert client.wire.aborted
 
 
-async def test_an_unknown_command_is_ignored_and_counted(world: World) -> None:
+async def test_unknown_command_is_ignored_and_counted(world: World) -> None:
     client = world.client()
     client.wire.feed(b"\x00\x00\x00\x07\x00\x00\x00\x03\x08\xe7\x07")  # type 999
     client.say(command("PING"))
@@ -127,7 +127,7 @@ class Broken(Open):
         raise ZeroDivisionError("a bug")
 
 
-async def test_a_bug_in_a_handler_ends_that_connection_and_is_written_down(world: World) -> None:
+async def test_bug_in_handler_ends_that_connection_and_is_written_down(world: World) -> None:
     good = world.client()
     kept, world.node.access = world.node.access, Broken()
     bad = world.client()
@@ -142,7 +142,7 @@ async def test_a_bug_in_a_handler_ends_that_connection_and_is_written_down(world
 # Being there
 
 
-async def test_a_silent_peer_is_asked_and_then_gone(world: World) -> None:
+async def test_silent_peer_is_asked_and_then_gone(world: World) -> None:
     client = world.client()
     await pass_s(31)
     assert client.heard.kinds.count("PING") == 1
@@ -153,7 +153,7 @@ async def test_a_silent_peer_is_asked_and_then_gone(world: World) -> None:
     assert client.wire.aborted
 
 
-async def test_a_peer_that_never_connects_is_gone_after_ten_seconds(world: World) -> None:
+async def test_peer_that_never_connects_is_gone_after_ten_seconds(world: World) -> None:
     client = world.bare_client()
     await pass_s(9)
     assert not client.wire.closing
@@ -161,7 +161,7 @@ async def test_a_peer_that_never_connects_is_gone_after_ten_seconds(world: World
     assert client.wire.aborted
 
 
-async def test_a_dead_peer_is_cut_off_although_it_has_unread_bytes(world: World) -> None:
+async def test_dead_peer_is_cut_off_although_it_has_unread_bytes(world: World) -> None:
     client = world.client()
     await client.subscribe(permits=10)
     client.connection.pause_writing()
@@ -177,7 +177,7 @@ async def asks(client: Client) -> bool:
     return await client.connection.alive()
 
 
-async def test_whoever_answers_a_ping_is_alive(world: World) -> None:
+async def test_whoever_answers_ping_is_alive(world: World) -> None:
     client = world.client()
     asking = world.spawn(asks(client))
     await settle()

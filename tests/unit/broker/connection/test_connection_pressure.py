@@ -17,7 +17,7 @@ from tests.unit.broker.world import World, an_entry, command, pass_s, send_frame
 _T = pb.BaseCommand
 
 
-async def test_reading_pauses_while_too_much_waits_for_the_disk_and_goes_on_after(world: World) -> None:
+async def test_reading_pauses_while_disk_is_behind_and_resumes(world: World) -> None:
     client = world.client()
     await client.produce()
     world.ledgers.hold()
@@ -37,7 +37,7 @@ async def test_reading_pauses_while_too_much_waits_for_the_disk_and_goes_on_afte
     assert world.node.pending_bytes == 0
 
 
-async def test_a_peer_that_is_not_read_is_neither_dead_nor_silent(world: World) -> None:
+async def test_peer_that_is_not_read_is_neither_dead_nor_silent(world: World) -> None:
     client = world.client()
     await client.produce()
     world.ledgers.hold()
@@ -66,7 +66,7 @@ async def test_too_many_requests_at_once_pause_reading(world: World) -> None:
     assert len(client.heard.of(_T.LOOKUP_RESPONSE)) == CONNECTION_REQUESTS_MAX + 10
 
 
-async def test_a_peer_that_asks_and_never_reads_is_not_read_either(world: World) -> None:
+async def test_peer_that_asks_and_never_reads_is_not_read_either(world: World) -> None:
     client = world.client()
     client.connection.pause_writing()
     before = client.wire.raw
@@ -80,7 +80,7 @@ async def test_a_peer_that_asks_and_never_reads_is_not_read_either(world: World)
     assert client.wire.reading
 
 
-async def test_one_that_never_reads_its_answers_is_gone_after_a_while(world: World) -> None:
+async def test_one_that_never_reads_its_answers_is_gone_after_while(world: World) -> None:
     client = world.client()
     client.connection.pause_writing()
     for _ in range(200):
@@ -89,7 +89,7 @@ async def test_one_that_never_reads_its_answers_is_gone_after_a_while(world: Wor
     assert client.wire.aborted
 
 
-async def test_a_peer_that_reads_again_gets_what_waited_for_it(world: World) -> None:
+async def test_peer_that_reads_again_gets_what_waited_for_it(world: World) -> None:
     client = world.client()
     await client.subscribe(permits=100)
     client.connection.pause_writing()
@@ -102,7 +102,7 @@ async def test_a_peer_that_reads_again_gets_what_waited_for_it(world: World) -> 
     assert client.heard.texts == ["a"]
 
 
-async def test_a_lost_connection_gives_back_what_it_held(world: World) -> None:
+async def test_lost_connection_gives_back_what_it_held(world: World) -> None:
     client = world.client()
     await client.produce()
     world.ledgers.hold()
@@ -116,7 +116,7 @@ async def test_a_lost_connection_gives_back_what_it_held(world: World) -> None:
     assert (await world.topic()).producers.access.producers == []
 
 
-async def test_a_flood_of_pings_on_ten_connections_lets_a_neighbour_in_between_two_turns(world: World) -> None:
+async def test_flood_of_pings_leaves_neighbour_its_part_of_turn(world: World) -> None:
     flooders = [world.client() for _ in range(10)]
     neighbour = world.client()
     ping = encode_command(command("PING"))
@@ -130,7 +130,7 @@ async def test_a_flood_of_pings_on_ten_connections_lets_a_neighbour_in_between_t
     assert [len(flooder.heard.of(_T.PONG)) for flooder in flooders] == [2 * CONNECTION_TURN_COMMANDS_MAX] * 10
 
 
-async def test_commands_that_wait_for_their_turn_are_answered_in_order_and_none_is_lost(world: World) -> None:
+async def test_deferred_commands_are_answered_in_order_without_loss(world: World) -> None:
     client = world.client()
     await client.produce()
     ping, many = encode_command(command("PING")), 3 * CONNECTION_TURN_COMMANDS_MAX + 7
@@ -144,7 +144,7 @@ async def test_commands_that_wait_for_their_turn_are_answered_in_order_and_none_
     assert [receipt.send_receipt.sequence_id for receipt in client.heard.of(_T.SEND_RECEIPT)] == [0, 1]
 
 
-async def test_a_connection_lost_while_commands_wait_for_their_turn_takes_none_of_them(world: World) -> None:
+async def test_connection_lost_with_deferred_commands_handles_none_of_them(world: World) -> None:
     client = world.client()
     client.wire.feed(encode_command(command("PING")) * (3 * CONNECTION_TURN_COMMANDS_MAX))
     client.lose()
@@ -152,7 +152,7 @@ async def test_a_connection_lost_while_commands_wait_for_their_turn_takes_none_o
     assert len(client.heard.of(_T.PONG)) == CONNECTION_TURN_COMMANDS_MAX
 
 
-async def test_a_lie_behind_commands_that_wait_for_their_turn_closes_the_connection_when_its_turn_comes(
+async def test_invalid_frame_behind_deferred_commands_closes_connection_in_order(
     world: World,
 ) -> None:
     client = world.client()

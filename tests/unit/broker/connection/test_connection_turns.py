@@ -86,7 +86,7 @@ async def test_backlog_goes_out_and_comes_again_over_many_turns(world: World, ki
 
 @pytest.mark.parametrize("kind", KINDS, ids=pb.CommandSubscribe.SubType.Name)
 @pytest.mark.setup(**UNLIMITED)
-async def test_entries_of_a_consumer_that_left_are_taken_over_in_pieces(world: World, kind: int) -> None:
+async def test_entries_of_consumer_that_left_are_taken_over_in_pieces(world: World, kind: int) -> None:
     client, neighbour = world.client(), world.client()
     await client.subscribe(subType=kind)
     await backlog(world)
@@ -113,7 +113,7 @@ async def test_entries_of_a_consumer_that_left_are_taken_over_in_pieces(world: W
 
 
 @pytest.mark.setup(**UNLIMITED)
-async def test_entries_acknowledged_while_they_are_given_back_do_not_go_out(world: World) -> None:
+async def test_entries_acknowledged_during_redelivery_are_not_sent(world: World) -> None:
     client, neighbour = world.client(), world.client()
     await client.subscribe()
     await backlog(world, 5_000)
@@ -164,7 +164,7 @@ async def test_delayed_entries_of_one_moment_are_due_over_many_turns(world: Worl
     assert len(client.connection.consumers[1].pending) == 5_000
 
 
-async def test_flood_of_small_messages_on_many_connections_leaves_room_for_a_neighbour(world: World) -> None:
+async def test_flood_of_small_messages_leaves_room_for_neighbour(world: World) -> None:
     """Frames are taken in the order of each connection, a part of a read in each turn."""
     flooders = [blind(world.client()) for _ in range(10)]
     for number, flooder in enumerate(flooders):
@@ -187,7 +187,7 @@ async def test_flood_of_small_messages_on_many_connections_leaves_room_for_a_nei
         assert topic.entries_in == 4_000
 
 
-async def test_read_that_finds_the_turn_used_up_is_taken_in_the_next_one(world: World) -> None:
+async def test_read_after_exhausted_turn_is_handled_in_next_one(world: World) -> None:
     client = world.client()
     ping = encode_command(command("PING"))
     world.runtime.turns.left = 0
@@ -201,7 +201,7 @@ async def test_read_that_finds_the_turn_used_up_is_taken_in_the_next_one(world: 
     assert not client.connection.closed
 
 
-async def test_stranger_is_heard_in_a_turn_that_is_used_up(world: World) -> None:
+async def test_stranger_is_heard_in_turn_that_is_used_up(world: World) -> None:
     """Its time is short, and it says one command."""
     world.runtime.turns.left = 0
     assert world.client().heard.kinds == ["CONNECTED"]
@@ -217,7 +217,7 @@ async def test_pings_cost_less_than_requests(world: World) -> None:
     assert before - world.runtime.turns.left - pings > pings / CONNECTION_TURN_COMMANDS_MAX
 
 
-async def test_messages_of_a_topic_that_is_not_stored_reach_many_subscriptions_over_many_turns(world: World) -> None:
+async def test_non_persistent_fan_out_spreads_over_turns(world: World) -> None:
     topic = "non-persistent://public/default/loud"
     listener, speaker = world.client(), world.client()
     for number in range(50):
@@ -252,7 +252,7 @@ async def test_messages_beyond_what_may_wait_there_are_dropped_and_counted(world
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=pb.CommandSubscribe.SubType.Name)
-async def test_few_messages_go_out_in_the_turn_in_which_they_are_durable(world: World, kind: int) -> None:
+async def test_few_messages_are_dispatched_in_turn_they_become_durable(world: World, kind: int) -> None:
     client = world.client()
     await client.subscribe(subType=kind, permits=10)
     await publish(world, "a", "b")

@@ -27,7 +27,7 @@ async def spend(rate: CreationRate, topics: int = CREATIONS_BURST_MAX) -> None:
         await rate.paced(create)
 
 
-async def test_burst_is_free_and_the_next_topic_waits(world: World) -> None:
+async def test_burst_is_free_and_next_topic_waits(world: World) -> None:
     loop, rate = asyncio.get_running_loop(), CreationRate(lambda: "peer")
     began = loop.time()
     await spend(rate)
@@ -40,7 +40,7 @@ async def test_burst_is_free_and_the_next_topic_waits(world: World) -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_rate_refills_the_burst_and_no_more(world: World) -> None:
+async def test_rate_refills_burst_and_no_more(world: World) -> None:
     rate = CreationRate(lambda: "peer")
     await spend(rate)
     await pass_s(1.0)
@@ -57,7 +57,7 @@ async def test_rate_refills_the_burst_and_no_more(world: World) -> None:
     await waiting
 
 
-async def test_turn_that_is_too_far_away_is_refused_so_that_clients_repeat(world: World) -> None:
+async def test_far_turn_is_refused_so_that_clients_retry(world: World) -> None:
     rate = CreationRate(lambda: "peer")
     await spend(rate)
     waiting = [world.spawn(rate.paced(create)) for _ in range(int(CREATION_WAIT_S_MAX * CREATIONS_PER_S_MAX))]
@@ -76,7 +76,7 @@ async def test_topic_that_exists_costs_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PRODUCER", "SUBSCRIBE"])
-async def test_new_topic_beyond_the_burst_is_answered_in_its_turn(world: World, kind: str) -> None:
+async def test_new_topic_beyond_burst_is_answered_in_its_turn(world: World, kind: str) -> None:
     client, neighbour = world.client(), world.client()
     await spend(client.connection.creations)
     fields = {"PRODUCER": {"producer_id": 1}, "SUBSCRIBE": {"consumer_id": 1, "subscription": "s", "subType": 1}}[kind]
@@ -88,7 +88,7 @@ async def test_new_topic_beyond_the_burst_is_answered_in_its_turn(world: World, 
     assert [one.type for one in client.answers(asked)] == [T.PRODUCER_SUCCESS if kind == "PRODUCER" else T.SUCCESS]
 
 
-async def test_neighbour_does_not_wait_for_the_turn_of_another(world: World) -> None:
+async def test_neighbour_does_not_wait_for_turn_of_another(world: World) -> None:
     slow, neighbour = world.client(), world.client()
     await spend(slow.connection.creations)
     asked = slow.request("PRODUCER", topic=f"{PREFIX}-1", producer_id=1)
@@ -115,7 +115,7 @@ async def refused(client: Client) -> None:
     await settle()
 
 
-async def test_consumer_of_the_c_client_that_is_refused_is_told_to_come_again(world: World) -> None:
+async def test_refused_consumer_of_c_client_is_told_to_retry(world: World) -> None:
     """It repeats no first SUBSCRIBE that was refused (SC-A0)."""
     client = world.client(client_version="Pulsar-CPP-v4.2.0")
     await refused(client)
@@ -140,7 +140,7 @@ async def test_partitioned_topic_counts_once(world: World) -> None:
     assert client.answers(asked)[0].partitionMetadataResponse.partitions == 5
 
 
-async def test_scalable_topic_beyond_the_burst_is_created_in_its_turn(world: World) -> None:
+async def test_scalable_topic_beyond_burst_is_created_in_its_turn(world: World) -> None:
     client = world.client()
     await spend(client.connection.creations)
     topic = "topic://public/default/new"

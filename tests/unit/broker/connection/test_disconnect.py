@@ -40,7 +40,7 @@ async def many_consumers(client: Client, topic: str, kind: int, count: int = MAN
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("kind", TYPES, ids=pb.CommandSubscribe.SubType.Name)
 @pytest.mark.setup(activeConsumerFailoverDelayTimeMillis="0")
-async def test_consumers_of_a_lost_connection_leave_over_many_turns(world: World, topic: str, kind: int) -> None:
+async def test_consumers_of_lost_connection_leave_over_many_turns(world: World, topic: str, kind: int) -> None:
     client, neighbour = world.client(), world.client()
     await neighbour.subscribe(topic=topic, subType=kind, consumer_name="z", permits=10)
     async with no_turn_longer(TURN_S):
@@ -60,7 +60,7 @@ async def test_consumers_of_a_lost_connection_leave_over_many_turns(world: World
 
 @pytest.mark.parametrize("kind", TYPES, ids=pb.CommandSubscribe.SubType.Name)
 @pytest.mark.setup(activeConsumerFailoverDelayTimeMillis="0")
-async def test_consumers_closed_one_by_one_leave_without_a_stop(world: World, kind: int) -> None:
+async def test_consumers_closed_one_by_one_leave_without_stop(world: World, kind: int) -> None:
     client = world.client()
     await many_consumers(client, TOPICS[0], kind)
     async with no_turn_longer(TURN_S):
@@ -70,7 +70,7 @@ async def test_consumers_closed_one_by_one_leave_without_a_stop(world: World, ki
     assert client.connection.consumers == {}
 
 
-async def test_entries_of_consumers_that_left_go_to_the_others(world: World) -> None:
+async def test_entries_of_consumers_that_left_go_to_others(world: World) -> None:
     client, neighbour = world.client(), world.client()
     await many_consumers(client, TOPICS[0], pb.CommandSubscribe.Shared, 300)
     for number in range(300):
@@ -85,7 +85,7 @@ async def test_entries_of_consumers_that_left_go_to_the_others(world: World) -> 
     assert len(neighbour.heard.of(pb.BaseCommand.MESSAGE)) == 300
 
 
-async def test_producers_of_a_lost_connection_leave_over_many_turns(world: World) -> None:
+async def test_producers_of_lost_connection_leave_over_many_turns(world: World) -> None:
     client = world.client()
     count = 3_000
     async with no_turn_longer(TURN_S):

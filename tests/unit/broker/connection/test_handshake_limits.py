@@ -32,7 +32,7 @@ async def test_connect_in_time_is_served_for_longer(world: World) -> None:
     assert (await late.produce()).HasField("producer_success")
 
 
-async def test_frame_of_a_stranger_beyond_the_limit_ends_it(world: World) -> None:
+async def test_frame_of_stranger_beyond_limit_ends_it(world: World) -> None:
     wide = encode_command(command("CONNECT", client_version="x", auth_data=b"t" * HANDSHAKE_FRAME_BYTES_MAX))
     with pytest.raises(BadFrame, match=str(HANDSHAKE_FRAME_BYTES_MAX)):
         frames.split(wide, 0, HANDSHAKE_FRAME_BYTES_MAX)

@@ -19,7 +19,7 @@ def test_connections_of_both_doors_leave_room_for_files(descriptors: int) -> Non
     assert found.web <= HTTP_CONNECTIONS_MAX
 
 
-def test_a_process_that_may_open_nothing_still_lets_one_in_at_each_door() -> None:
+def test_process_without_descriptors_still_accepts_one_at_each_port() -> None:
     found = shared_out(8)
     assert (found.clients, found.web) == (1, 1)
 
@@ -40,7 +40,7 @@ def test_one_address_leaves_places_to_others(setting: str, limit: int) -> None:
     assert refusal([*opened, Opened("b")], "b", ConnectionLimits(clients=100), settings) is None
 
 
-def test_memory_bounds_the_connections_unless_a_setting_does() -> None:
+def test_memory_bounds_connections_unless_setting_does() -> None:
     limits, opened = ConnectionLimits(clients=1_000, memory=10), [Opened(f"10.0.0.{number}") for number in range(11)]
     refused = refusal(opened, "10.0.0.1", limits, Settings(None, {}))
     assert refused is not None
@@ -53,14 +53,14 @@ def test_memory_bounds_the_connections_unless_a_setting_does() -> None:
 @pytest.mark.parametrize(
     ("address", "limit"), [("10.0.0.1", ADDRESS_CONNECTIONS_MAX), ("127.0.0.1", 7_500), ("::1", 7_500)]
 )
-def test_another_machine_has_a_thousand_connections(address: str, limit: int) -> None:
+def test_another_machine_has_thousand_connections(address: str, limit: int) -> None:
     settings, limits = Settings(None, {}), ConnectionLimits(clients=10_000)
     assert refusal([Opened(address)] * limit, address, limits, settings) is None
     assert refusal([Opened(address)] * (limit + 1), address, limits, settings) is not None
 
 
 @pytest.mark.setup(brokerMaxConnections="1")
-async def test_who_is_refused_again_and_again_gets_a_line_a_round_into_the_log(
+async def test_repeatedly_refused_address_is_logged_as_round_number(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def lines() -> list[str]:

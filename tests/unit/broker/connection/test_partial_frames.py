@@ -17,7 +17,7 @@ class Sender:
         self.reason = reason
 
 
-def test_frame_that_began_first_goes_at_the_limit() -> None:
+def test_frame_that_began_first_goes_at_limit() -> None:
     frames = PartialFrames(100)
     first, second, third = Sender(), Sender(), Sender()
     frames.add(first, 40)
@@ -32,7 +32,7 @@ def test_frame_that_began_first_goes_at_the_limit() -> None:
     assert frames.bytes == 1
 
 
-async def test_halves_of_large_frames_close_the_oldest_connection(world: World) -> None:
+async def test_halves_of_large_frames_close_oldest_connection(world: World) -> None:
     half = send_frame(1, 0, an_entry("x" * 5 * MIB, 0))[: 4 * MIB]
     count = PARTIAL_FRAMES_BYTES_MAX // len(half)
     clients = [world.client() for _ in range(count + 1)]

@@ -17,14 +17,14 @@ def names_of(account: Account) -> ProducerNames:
     return ProducerNames(lambda: f"generated-{next(numbers)}", account)
 
 
-def test_segments_of_a_topic_share_one_name() -> None:
+def test_segments_of_topic_share_one_name() -> None:
     names = names_of(Account())
     first = names.reserve(a_segment("t", 0), set())
     assert names.reserve(a_segment("t", 1), set()) == first
     assert names.reserve(a_segment("t", 0), set()) != first
 
 
-def test_long_names_of_one_topic_stay_within_the_bytes() -> None:
+def test_long_names_of_one_topic_stay_within_bytes() -> None:
     """A client may send each of them: 1,000 names of 1,000 topics were a gigabyte."""
     account = Account()
     names = names_of(account)
@@ -34,7 +34,7 @@ def test_long_names_of_one_topic_stay_within_the_bytes() -> None:
     assert account.bytes == names.bytes
 
 
-def test_names_of_many_topics_forget_the_oldest_within_the_bytes() -> None:
+def test_names_of_many_topics_forget_oldest_within_bytes() -> None:
     account = Account()
     names = names_of(account)
     for number in range(CONNECTION_PRODUCER_NAMES_MAX + 10):
@@ -46,7 +46,7 @@ def test_names_of_many_topics_forget_the_oldest_within_the_bytes() -> None:
     assert account.bytes == 0
 
 
-def test_full_account_keeps_the_newest_name_only() -> None:
+def test_full_account_keeps_newest_name_only() -> None:
     account = Account(bytes_max=10)
     names = names_of(account)
     for topic in ("a", "b"):

@@ -31,7 +31,7 @@ async def asked(client: Client, what: str, **fields: Any) -> pb.BaseCommand:
 
 
 @pytest.mark.parametrize("what", ["producer", "consumer"])
-async def test_properties_beyond_the_limit_are_refused_naming_it(world: World, what: str) -> None:
+async def test_properties_beyond_limit_are_refused_naming_it(world: World, what: str) -> None:
     client = world.client()
     for size in (GIVEN_PROPERTIES_BYTES_MAX + 1, 1_000_000):
         answer = (await asked(client, what, metadata=of_size(size))).error
@@ -45,7 +45,7 @@ async def test_properties_beyond_the_limit_are_refused_naming_it(world: World, w
     assert not (await asked(world.client(), "consumer", metadata=many[:-1])).HasField("error")
 
 
-async def test_properties_of_a_subscription_beyond_the_limit_are_refused(world: World) -> None:
+async def test_properties_of_subscription_beyond_limit_are_refused(world: World) -> None:
     client = world.client()
     answer = (await client.subscribe(1, subscription_properties=of_size(STORED_PROPERTIES_BYTES_MAX + 1))).error
     assert str(STORED_PROPERTIES_BYTES_MAX) in answer.message
@@ -53,7 +53,7 @@ async def test_properties_of_a_subscription_beyond_the_limit_are_refused(world: 
     assert not (await client.subscribe(1, subscription_properties=given)).HasField("error")
 
 
-async def test_long_client_version_is_refused_naming_the_limit(world: World) -> None:
+async def test_long_client_version_is_refused_naming_limit(world: World) -> None:
     client = world.client(client_version="v" * (CLIENT_VERSION_CHARS_MAX + 1))
     [answer] = client.heard.of(_T.ERROR)
     assert str(CLIENT_VERSION_CHARS_MAX) in answer.error.message
@@ -76,7 +76,7 @@ async def test_bytes_are_given_back_when_producers_and_consumers_leave(world: Wo
     assert kept.bytes == account.bytes == 0
 
 
-def test_sum_of_a_connection_is_bounded_by_its_limit() -> None:
+def test_sum_of_connection_is_bounded_by_its_limit() -> None:
     kept = Kept(Account())
     item = pb.CommandProducer(metadata=[pb.KeyValue(key="k", value="v" * 4_000)])
     for made in range(CONNECTION_KEPT_BYTES_MAX // 4_010):

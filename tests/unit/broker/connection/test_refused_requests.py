@@ -16,7 +16,7 @@ async def refuse(client: Client, count: int) -> None:
     await settle(200)
 
 
-async def test_refusals_beyond_the_rate_pause_reading_for_a_second(world: World) -> None:
+async def test_refusals_beyond_rate_pause_reading_for_second(world: World) -> None:
     client, neighbour = world.client(), world.client()
     await refuse(client, CONNECTION_REFUSALS_PER_S_MAX)
     assert client.wire.reading

@@ -20,7 +20,7 @@ def congest(client: Client, size: int) -> None:
     client.connection.pause_writing()
 
 
-async def test_connection_over_its_bound_for_the_longest_time_is_closed(world: World) -> None:
+async def test_connection_over_its_bound_for_longest_time_is_closed(world: World) -> None:
     one, two, three = (world.client() for _ in range(3))
     congest(one, UNREAD_BYTES_MAX // 2)
     congest(two, UNREAD_BYTES_MAX // 2)
@@ -37,7 +37,7 @@ async def test_connection_over_its_bound_for_the_longest_time_is_closed(world: W
     assert (world.node.unread.bytes, len(world.node.unread)) == (0, 0)
 
 
-async def test_peer_that_reads_goes_to_the_end_of_the_line(world: World) -> None:
+async def test_peer_that_reads_goes_to_end_of_line(world: World) -> None:
     slow, stalled = world.client(), world.client()
     congest(slow, UNREAD_BYTES_MAX // 4)
     congest(stalled, UNREAD_BYTES_MAX // 4)
@@ -49,7 +49,7 @@ async def test_peer_that_reads_goes_to_the_end_of_the_line(world: World) -> None
     assert stalled.connection.closed
 
 
-async def test_answers_to_a_peer_that_does_not_read_count(world: World) -> None:
+async def test_answers_to_peer_that_does_not_read_count(world: World) -> None:
     client = world.client()
     congest(client, 1_000)
     client.connection.write(commands.PONG)
@@ -60,7 +60,7 @@ async def test_answers_to_a_peer_that_does_not_read_count(world: World) -> None:
     assert world.node.unread.bytes == 0
 
 
-def test_bound_of_a_connection_falls_with_their_number() -> None:
+def test_bound_of_connection_falls_with_their_number() -> None:
     assert write_bytes_high(0) == write_bytes_high(64) == CONNECTION_WRITE_BYTES_HIGH == MIB
     assert write_bytes_high(128) == MIB // 2
     assert write_bytes_high(1_024) == write_bytes_high(50_000) == CONNECTION_WRITE_BYTES_LOW

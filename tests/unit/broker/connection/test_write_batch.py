@@ -10,7 +10,7 @@ def receipt(sequence: int) -> bytes:
     return broker_frames.receipt(1, sequence, -1, 1, sequence)
 
 
-async def test_receipts_of_one_turn_leave_in_one_write_for_each_connection(world: World) -> None:
+async def test_receipts_of_turn_leave_in_one_write_per_connection(world: World) -> None:
     one, other = world.client(), world.client()
     for client in (one, other):
         for sequence in range(3):
@@ -24,7 +24,7 @@ async def test_receipts_of_one_turn_leave_in_one_write_for_each_connection(world
     assert [found.sequence for found in other.heard.receipts] == [0, 1, 2, 3]
 
 
-async def test_what_is_written_stays_behind_what_was_to_be_written_soon(world: World) -> None:
+async def test_direct_write_stays_behind_deferred_write(world: World) -> None:
     client = world.client()
     client.connection.write_soon(receipt(0))
     client.connection.write(commands.PING)
@@ -33,7 +33,7 @@ async def test_what_is_written_stays_behind_what_was_to_be_written_soon(world: W
     assert len(client.heard.receipts) == 1
 
 
-async def test_close_sends_what_was_to_be_written_soon_and_an_abort_does_not(world: World) -> None:
+async def test_close_flushes_deferred_writes_and_abort_does_not(world: World) -> None:
     closed, aborted = world.client(), world.client()
     for client in (closed, aborted):
         client.connection.write_soon(receipt(0))

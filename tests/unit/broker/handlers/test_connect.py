@@ -11,7 +11,7 @@ _T = pb.BaseCommand
 
 
 @pytest.mark.parametrize(("asked", "answered"), [(21, 21), (20, 20), (6, 6), (0, 0), (99, 21)])
-async def test_the_smaller_protocol_version_is_answered(world: World, asked: int, answered: int) -> None:
+async def test_smaller_protocol_version_is_answered(world: World, asked: int, answered: int) -> None:
     client = world.client(protocol_version=asked)
     said = client.heard.of(_T.CONNECTED)[0].connected
     assert said.protocol_version == answered
@@ -19,7 +19,7 @@ async def test_the_smaller_protocol_version_is_answered(world: World, asked: int
     assert said.max_message_size == 5 * 1024 * 1024
 
 
-async def test_our_own_extensions_are_told_only_to_peers_that_told_theirs(world: World) -> None:
+async def test_extensions_are_announced_only_to_peers_with_extensions(world: World) -> None:
     plain = world.client().heard.of(_T.CONNECTED)[0].connected.feature_flags
     assert plain.supports_topic_watchers
     assert not plain.HasField("magnetar_extensions")
@@ -27,7 +27,7 @@ async def test_our_own_extensions_are_told_only_to_peers_that_told_theirs(world:
     assert ours.feature_flags.magnetar_extensions == 1
 
 
-async def test_a_ping_is_answered_at_once_and_a_pong_not_at_all(world: World) -> None:
+async def test_ping_is_answered_at_once_and_pong_not_at_all(world: World) -> None:
     client = world.client()
     client.say(command("PING"))
     client.say(command("PONG"))

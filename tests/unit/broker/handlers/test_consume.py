@@ -20,7 +20,7 @@ FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Sha
 LATEST = 2**63 - 1
 
 
-async def test_success_comes_before_the_first_message(world: World) -> None:
+async def test_success_comes_before_first_message(world: World) -> None:
     await publish(world, "a", "b")
     client = world.client()
     await client.subscribe(permits=10)
@@ -29,13 +29,13 @@ async def test_success_comes_before_the_first_message(world: World) -> None:
     assert client.heard.texts == ["a", "b"]
 
 
-async def test_an_empty_name_is_answered_as_pulsar_does(world: World) -> None:
+async def test_empty_name_is_answered_as_pulsar_does(world: World) -> None:
     answer = await world.client().subscribe(subscription="")
     assert answer.error.error == pb.ProducerBusy
 
 
 @pytest.mark.parametrize("field", ["subscription", "consumer_name"])
-async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: World, field: str) -> None:
+async def test_consumer_name_above_limit_is_refused_without_effect(world: World, field: str) -> None:
     client = world.client()
     answer = (await client.subscribe(1, **{field: "n" * (NAME_BYTES_MAX + 1)})).error
     assert answer.error == pb.NotAllowedError
@@ -44,7 +44,7 @@ async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: Wo
     assert (await client.subscribe(1, **{field: "n" * NAME_BYTES_MAX})).HasField("success")
 
 
-async def test_a_consumer_whose_topic_goes_while_it_closes_is_closed(world: World) -> None:
+async def test_consumer_whose_topic_goes_while_it_closes_is_closed(world: World) -> None:
     client = world.client()
     await client.subscribe(1)
     loaded = world.loaded()
@@ -56,19 +56,19 @@ async def test_a_consumer_whose_topic_goes_while_it_closes_is_closed(world: Worl
     assert client.heard.of(_T.SUCCESS)[-1].success.request_id == closing
 
 
-async def test_compacted_reading_needs_a_single_consumer(world: World) -> None:
+async def test_compacted_reading_needs_single_consumer(world: World) -> None:
     client = world.client()
     assert (await client.subscribe(1, read_compacted=True)).error.error == pb.NotAllowedError
     assert (await client.subscribe(2, read_compacted=True, subType=EXCLUSIVE)).type == _T.SUCCESS
 
 
 @pytest.mark.setup(allowAutoTopicCreation="false")
-async def test_a_topic_that_must_not_be_created_is_not(world: World) -> None:
+async def test_topic_that_must_not_be_created_is_not(world: World) -> None:
     answer = await world.client().subscribe(topic="persistent://public/default/nope", force_topic_creation=False)
     assert answer.error.error == pb.TopicNotFound
 
 
-async def test_consumers_without_a_name_get_different_ones(world: World) -> None:
+async def test_consumers_without_name_get_different_ones(world: World) -> None:
     client = world.client()
     await client.subscribe(1, consumer_name="")
     await client.subscribe(2, consumer_name="")
@@ -80,13 +80,13 @@ async def test_consumers_without_a_name_get_different_ones(world: World) -> None
     assert all(names)
 
 
-async def test_the_same_consumer_asked_for_twice_is_one_consumer(world: World) -> None:
+async def test_same_consumer_asked_for_twice_is_one_consumer(world: World) -> None:
     client = world.client()
     await client.subscribe(1, subType=EXCLUSIVE)
     assert (await client.subscribe(1, subType=EXCLUSIVE)).type == _T.SUCCESS
 
 
-async def test_a_consumer_asked_for_again_while_it_is_made_is_told_to_come_back(world: World) -> None:
+async def test_repeated_subscribe_during_creation_is_told_to_retry(world: World) -> None:
     client = world.client()
     world.metadata.hold()
     first = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
@@ -98,7 +98,7 @@ async def test_a_consumer_asked_for_again_while_it_is_made_is_told_to_come_back(
     assert client.answers(first)[0].type == _T.SUCCESS
 
 
-async def test_a_consumer_closed_while_it_is_made_is_not_left_behind(world: World) -> None:
+async def test_consumer_closed_while_it_is_made_is_not_left_behind(world: World) -> None:
     client = world.client()
     await world.topic()
     world.metadata.hold()
@@ -118,7 +118,7 @@ async def test_a_consumer_closed_while_it_is_made_is_not_left_behind(world: Worl
 
 
 @pytest.mark.parametrize("passes", range(12))
-async def test_a_connection_lost_at_any_step_of_subscribing_leaves_no_consumer(world: World, passes: int) -> None:
+async def test_connection_lost_at_any_step_of_subscribing_leaves_no_consumer(world: World, passes: int) -> None:
     client = world.client()
     world.metadata.hold(passes)
     client.request(
@@ -142,7 +142,7 @@ async def test_a_connection_lost_at_any_step_of_subscribing_leaves_no_consumer(w
 
 
 @pytest.mark.parametrize("passes", range(1, 10))
-async def test_a_topic_unloaded_under_a_subscribe_is_loaded_again_and_answered(world: World, passes: int) -> None:
+async def test_topic_unloaded_under_subscribe_is_loaded_again_and_answered(world: World, passes: int) -> None:
     topic = await world.topic()
     client = world.client()
     world.metadata.hold(passes)
@@ -160,7 +160,7 @@ async def test_a_topic_unloaded_under_a_subscribe_is_loaded_again_and_answered(w
     assert bool(attached) != bool(closed)
 
 
-async def test_an_exclusive_consumer_takes_over_from_a_dead_one(world: World) -> None:
+async def test_exclusive_consumer_takes_over_from_dead_one(world: World) -> None:
     old, new = world.client(), world.client()
     await old.subscribe(subType=EXCLUSIVE)
     request = new.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
@@ -184,7 +184,7 @@ async def test_flow_and_acks_for_nobody_are_late_news(world: World) -> None:
     assert (said.consumer_id, said.request_id, said.error) == (7, 5, pb.ConsumerNotFound)
 
 
-async def test_an_ack_with_a_request_is_answered(world: World) -> None:
+async def test_ack_with_request_is_answered(world: World) -> None:
     [position] = await publish(world, "a")
     client = world.client()
     await client.subscribe(permits=10)
@@ -195,7 +195,7 @@ async def test_an_ack_with_a_request_is_answered(world: World) -> None:
     assert client.heard.of(_T.ACK_RESPONSE)[1].ackResponse.error == pb.NotAllowedError
 
 
-async def test_an_ack_to_the_middle_of_the_first_batch_of_a_ledger_acknowledges_nothing(world: World) -> None:
+async def test_ack_to_middle_of_first_batch_of_ledger_acknowledges_nothing(world: World) -> None:
     writer = world.client()
     await writer.produce()
     writer.say(send_frame(1, 0, a_batch(["a", "b"]), num_messages=2) + send_frame(1, 1, a_batch(["c"])))
@@ -210,7 +210,7 @@ async def test_an_ack_to_the_middle_of_the_first_batch_of_a_ledger_acknowledges_
     assert found.backlog == 2
 
 
-async def test_a_cumulative_ack_of_several_ids_ends_the_connection(world: World) -> None:
+async def test_cumulative_ack_of_several_ids_ends_connection(world: World) -> None:
     positions = await publish(world, "a", "b")
     client = world.client()
     await client.subscribe(subType=EXCLUSIVE, permits=10)
@@ -218,7 +218,7 @@ async def test_a_cumulative_ack_of_several_ids_ends_the_connection(world: World)
     assert client.wire.aborted
 
 
-async def test_a_nack_brings_the_message_again_with_its_count(world: World) -> None:
+async def test_nack_brings_message_again_with_its_count(world: World) -> None:
     positions = await publish(world, "a", "b")
     client = world.client()
     await client.subscribe(permits=10)
@@ -229,7 +229,7 @@ async def test_a_nack_brings_the_message_again_with_its_count(world: World) -> N
     assert [(one.payload, one.redelivery) for one in client.heard.delivered] == [(b"a", 0), (b"b", 0), (b"a", 1)]
 
 
-async def test_a_counted_redelivery_raises_the_epoch_of_what_follows(world: World) -> None:
+async def test_counted_redelivery_raises_epoch_of_what_follows(world: World) -> None:
     await publish(world, "a")
     client = world.client()
     await client.subscribe(subType=EXCLUSIVE, permits=10, consumer_epoch=0)
@@ -238,7 +238,7 @@ async def test_a_counted_redelivery_raises_the_epoch_of_what_follows(world: Worl
     assert [one.message.consumer_epoch for one in client.heard.of(_T.MESSAGE)] == [0, 3]
 
 
-async def test_a_lost_connection_hands_its_messages_to_another(world: World) -> None:
+async def test_lost_connection_hands_its_messages_to_another(world: World) -> None:
     await publish(world, "a", "b")
     gone, left = world.client(), world.client()
     await gone.subscribe(permits=10)
@@ -251,7 +251,7 @@ async def test_a_lost_connection_hands_its_messages_to_another(world: World) -> 
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER, SHARED, KEY_SHARED])
-async def test_a_bad_combination_of_types_is_busy(world: World, kind: int) -> None:
+async def test_bad_combination_of_types_is_busy(world: World, kind: int) -> None:
     client, other = world.client(), world.client()
     client.wire.polite = True
     await client.subscribe(1, subType=kind)
@@ -260,9 +260,7 @@ async def test_a_bad_combination_of_types_is_busy(world: World, kind: int) -> No
 
 
 @pytest.mark.parametrize("words", [[], [1]])
-async def test_an_ack_that_needs_too_much_memory_is_refused_and_its_message_comes_again(
-    world: World, words: list[int]
-) -> None:
+async def test_acknowledgement_beyond_memory_bound_is_refused_and_redelivered(world: World, words: list[int]) -> None:
     positions = await publish(world, *"abcdef")
     client = world.client()
     await client.subscribe(permits=10)

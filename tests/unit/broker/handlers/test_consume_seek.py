@@ -29,9 +29,7 @@ async def seek(client: Client, **target: object) -> pb.BaseCommand:
     ("place", "texts"),
     [((2**64 - 1, 2**64 - 1), "abc"), ((LATEST, LATEST), ""), ((1, 1), "bc"), ((1, 2**64 - 1), "abc")],
 )
-async def test_a_seek_closes_the_consumer_before_it_is_answered(
-    world: World, place: tuple[int, int], texts: str
-) -> None:
+async def test_seek_closes_consumer_before_it_is_answered(world: World, place: tuple[int, int], texts: str) -> None:
     await publish(world, "a", "b", "c")
     client = world.client()
     await client.subscribe(subType=EXCLUSIVE, permits=10)
@@ -44,7 +42,7 @@ async def test_a_seek_closes_the_consumer_before_it_is_answered(
     assert "".join(client.heard.texts) == texts
 
 
-async def test_a_seek_names_a_place_or_a_time_and_a_consumer_that_is_there(world: World) -> None:
+async def test_seek_names_place_or_time_and_consumer_that_is_there(world: World) -> None:
     client = world.client()
     await client.subscribe(subType=EXCLUSIVE)
     assert (await seek(client)).error.error == pb.NotAllowedError
@@ -52,7 +50,7 @@ async def test_a_seek_names_a_place_or_a_time_and_a_consumer_that_is_there(world
     assert (await seek(client, message_publish_time=2**63)).type == _T.SUCCESS
 
 
-async def test_a_reader_seeks_by_time_and_finds_its_cursor_again(world: World) -> None:
+async def test_reader_seeks_by_time_and_finds_its_cursor_again(world: World) -> None:
     await publish(world, "a", "b")
     client = world.client()
     reader = {"subType": EXCLUSIVE, "durable": False, "subscription": "reader-1"}
@@ -89,7 +87,7 @@ async def test_reader_that_seeks_keeps_its_place_despite_start_id(world: World, 
     assert client.heard.texts == ["30", "40"]
 
 
-async def test_the_last_message_tells_index_and_mark(world: World) -> None:
+async def test_last_message_tells_index_and_mark(world: World) -> None:
     writer = world.client()
     await writer.produce()
     client = world.client()
@@ -137,7 +135,7 @@ async def test_unsubscribing_deletes_and_closing_keeps(world: World) -> None:
     assert (await client.ask("UNSUBSCRIBE", consumer_id=2)).error.error == pb.ConsumerNotFound
 
 
-async def test_unsubscribing_with_others_attached_is_a_metadata_error(world: World) -> None:
+async def test_unsubscribing_with_others_attached_is_metadata_error(world: World) -> None:
     client, other = world.client(), world.client()
     await client.subscribe(1)
     await other.subscribe(1)
@@ -168,7 +166,7 @@ async def test_consumer_stats_answer_for_every_kind_of_topic(world: World) -> No
     assert missing.error_code == pb.ConsumerNotFound
 
 
-async def test_a_non_persistent_topic_refuses_what_it_cannot_do(world: World) -> None:
+async def test_non_persistent_topic_refuses_what_it_cannot_do(world: World) -> None:
     client = world.client()
     await client.subscribe(1, topic="non-persistent://public/default/n", subType=EXCLUSIVE)
     assert (await seek(client, message_publish_time=1)).error.error == pb.NotAllowedError
@@ -183,7 +181,7 @@ async def test_a_non_persistent_topic_refuses_what_it_cannot_do(world: World) ->
 @pytest.mark.parametrize(
     "target", [{"message_id": {"ledgerId": 2**64 - 1, "entryId": 2**64 - 1}}, {"message_publish_time": 1}]
 )
-async def test_a_part_of_a_scalable_topic_is_not_moved_by_one_of_its_consumers_h_d7(
+async def test_consumer_cannot_seek_single_segment_of_scalable_topic_h_d7(
     world: World, target: dict[str, object]
 ) -> None:
     """What it brings back would come to nobody, or behind what came later."""
@@ -208,7 +206,7 @@ async def test_a_part_of_a_scalable_topic_is_not_moved_by_one_of_its_consumers_h
     assert (await client.ask("SEEK", consumer_id=2, **target)).type == _T.SUCCESS, "a reader's own cursor"
 
 
-async def test_nothing_is_moved_while_a_topic_is_being_migrated_and_everything_if_that_was_taken_back(
+async def test_seek_during_migration_is_refused_until_cancellation(
     world: World,
 ) -> None:
     await publish(world, "a")

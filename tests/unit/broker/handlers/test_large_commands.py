@@ -80,7 +80,7 @@ async def test_large_redelivery_takes_many_turns(world: World) -> None:
     assert len(client.heard.of(pb.BaseCommand.MESSAGE)) == 6
 
 
-async def test_large_redelivery_of_an_exclusive_consumer_rewinds_once(world: World) -> None:
+async def test_large_redelivery_of_exclusive_consumer_rewinds_once(world: World) -> None:
     client = world.client()
     await client.subscribe(permits=100, subType=pb.CommandSubscribe.Exclusive)
     positions = await publish(world, "a", "b", "c")
@@ -193,7 +193,7 @@ def strange(change: str) -> bytes:
         "the body twice",
     ],
 )
-async def test_large_command_of_an_unusual_form_ends_the_connection(world: World, change: str) -> None:
+async def test_large_command_of_unusual_form_ends_connection(world: World, change: str) -> None:
     client, neighbour = world.client(), world.client()
     await client.subscribe(permits=10)
     client.say(strange(change))
@@ -213,7 +213,7 @@ OVERHEAD = 200  # of a command beside its longest field
 @pytest.mark.parametrize(
     ("kind", "limit"), [("LOOKUP", COMMAND_BYTES_MAX), ("GET_OR_CREATE_SCHEMA", LISTING_COMMAND_BYTES_MAX)]
 )
-async def test_other_command_over_its_size_ends_the_connection(world: World, kind: str, limit: int, more: int) -> None:
+async def test_other_command_over_its_size_ends_connection(world: World, kind: str, limit: int, more: int) -> None:
     client, neighbour = world.client(), world.client()
 
     def made(size: int) -> pb.BaseCommand:
@@ -267,7 +267,7 @@ async def test_large_acknowledgement_is_held_until_it_is_taken(world: World) -> 
     assert world.node.pending_bytes == 0
 
 
-async def test_command_behind_a_large_one_is_read_after_it(world: World) -> None:
+async def test_command_behind_large_one_is_read_after_it(world: World) -> None:
     """The last read of the large frame holds the beginning of the next ones too."""
 
     client = world.client()

@@ -13,7 +13,7 @@ _T = pb.BaseCommand
 _LOOKUP, _PARTITIONS = pb.CommandLookupTopicResponse, pb.CommandPartitionedTopicMetadataResponse
 
 
-async def test_the_owner_is_this_broker(world: World) -> None:
+async def test_owner_is_this_broker(world: World) -> None:
     said = (await world.client().ask("LOOKUP", topic=TOPIC)).lookupTopicResponse
     assert said.response == _LOOKUP.Connect
     assert said.brokerServiceUrl == "pulsar://localhost:6650"
@@ -21,13 +21,13 @@ async def test_the_owner_is_this_broker(world: World) -> None:
     assert world.loaded() is None  # asking where it is does not load it
 
 
-async def test_an_unknown_topic_has_no_partitions_where_topics_make_themselves(world: World) -> None:
+async def test_unknown_topic_has_no_partitions_where_topics_make_themselves(world: World) -> None:
     said = (await world.client().ask("PARTITIONED_METADATA", topic=TOPIC)).partitionMetadataResponse
     assert (said.response, said.partitions) == (_PARTITIONS.Success, 0)
     assert said.HasField("response")
 
 
-async def test_a_partitioned_topic_tells_how_many(world: World) -> None:
+async def test_partitioned_topic_tells_how_many(world: World) -> None:
     await world.node.catalogue.create_partitioned(topic_name(TOPIC), 3)
     said = (await world.client().ask("PARTITIONED_METADATA", topic=TOPIC)).partitionMetadataResponse
     assert said.partitions == 3
@@ -41,7 +41,7 @@ async def test_a_partitioned_topic_tells_how_many(world: World) -> None:
         ("persistent://a/b/c/d/e//", pb.NotAllowedError),  # InvalidTopicName would be repeated until the timeout
     ],
 )
-async def test_failures_travel_inside_the_responses(world: World, topic: str, code: int) -> None:
+async def test_failures_travel_inside_responses(world: World, topic: str, code: int) -> None:
     client = world.client()
     partitions = await client.ask("PARTITIONED_METADATA", topic=topic)
     assert partitions.type == _T.PARTITIONED_METADATA_RESPONSE
@@ -53,12 +53,12 @@ async def test_failures_travel_inside_the_responses(world: World, topic: str, co
     assert (found.lookupTopicResponse.response, found.lookupTopicResponse.error) == (_LOOKUP.Failed, code)
 
 
-async def test_a_topic_that_is_not_there_and_not_to_be_made_is_not_found(world: World) -> None:
+async def test_missing_topic_without_creation_is_not_found(world: World) -> None:
     said = await world.client().ask("PARTITIONED_METADATA", topic=TOPIC, metadata_auto_creation_enabled=False)
     assert said.partitionMetadataResponse.error == pb.TopicNotFound
 
 
-async def test_an_unknown_listener_fails_with_the_words_clients_look_for(world: World) -> None:
+async def test_unknown_listener_fails_with_words_clients_look_for(world: World) -> None:
     said = (await world.client().ask("LOOKUP", topic=TOPIC, advertised_listener_name="test")).lookupTopicResponse
     assert said.response == _LOOKUP.Failed
     assert "the broker do not have test listener" in said.message
@@ -89,7 +89,7 @@ async def test_more_lookups_at_once_than_allowed_are_told_so(world: World) -> No
     assert world.node.lookups == 0
 
 
-async def test_a_store_that_is_away_is_service_not_ready_inside_the_response(world: World) -> None:
+async def test_store_that_is_away_is_service_not_ready_inside_response(world: World) -> None:
     client = world.client()
     world.metadata.faults.extend([lost_answer(happened=False)] * 10)
     said = await client.ask("PARTITIONED_METADATA", topic="persistent://public/away/t")

@@ -34,7 +34,7 @@ async def gathered() -> None:
     await settle()
 
 
-async def test_the_whole_list_comes_first_then_what_came_and_went_until_it_is_closed(world: World) -> None:
+async def test_full_list_comes_first_then_changes_until_close(world: World) -> None:
     await world.node.scalable.create(ONE)
     client = world.client(client_version=M1)
     await watch(client)
@@ -55,7 +55,7 @@ async def test_the_whole_list_comes_first_then_what_came_and_went_until_it_is_cl
     assert client.connection.memberships == {}
 
 
-async def test_it_is_told_as_the_real_broker_told_the_real_client(world: World) -> None:
+async def test_it_is_told_as_real_broker_told_real_client(world: World) -> None:
     recorded = [one.fields for one in trace("namespace") if one.command == "WATCH_SCALABLE_TOPICS_UPDATE"]
     [asked] = [one.fields for one in trace("namespace") if one.command == "WATCH_SCALABLE_TOPICS"]
     namespace = asked["namespace"]
@@ -71,7 +71,7 @@ async def test_it_is_told_as_the_real_broker_told_the_real_client(world: World) 
     assert [as_fields(said) for said in told(client)] == recorded
 
 
-async def test_changes_of_a_short_while_go_out_together_and_what_came_and_went_in_it_is_not_mentioned(
+async def test_changes_of_short_interval_are_merged_and_cancelled_out(
     world: World,
 ) -> None:
     await world.node.scalable.create(ONE)
@@ -85,7 +85,7 @@ async def test_changes_of_a_short_while_go_out_together_and_what_came_and_went_i
     assert (list(news.diff.added), list(news.diff.removed)) == ([str(ONE), str(TWO)], [str(ONE)])
 
 
-async def test_only_topics_with_all_the_properties_are_told(world: World) -> None:
+async def test_only_topics_with_all_properties_are_told(world: World) -> None:
     await world.node.scalable.create(ONE, properties={"team": "a", "tier": "1"})
     client = world.client()
     await watch(client, property_filters=[{"key": "team", "value": "a"}, {"key": "tier", "value": "1"}])
@@ -95,7 +95,7 @@ async def test_only_topics_with_all_the_properties_are_told(world: World) -> Non
     assert len(told(client)) == 1
 
 
-async def test_who_comes_back_and_knows_all_of_it_is_told_changes_only(world: World) -> None:
+async def test_watcher_with_current_hash_receives_changes_only(world: World) -> None:
     await world.node.scalable.create(ONE)
     client = world.client()
     await watch(client, current_hash=topics_hash([str(ONE)]))
@@ -107,7 +107,7 @@ async def test_who_comes_back_and_knows_all_of_it_is_told_changes_only(world: Wo
     assert [list(one.diff.added) for one in told(client)] == [[str(TWO)]]
 
 
-async def test_a_peer_that_does_not_read_is_told_what_it_missed_when_it_reads_again(world: World) -> None:
+async def test_slow_peer_receives_missed_changes_when_it_reads(world: World) -> None:
     client = world.client()
     await watch(client)
     client.connection.pause_writing()
@@ -121,7 +121,7 @@ async def test_a_peer_that_does_not_read_is_told_what_it_missed_when_it_reads_ag
     assert [list(one.diff.added) for one in told(client)[1:]] == [[str(ONE), str(TWO)]]
 
 
-async def test_a_watch_takes_the_place_of_one_with_its_number_and_ends_with_its_connection(world: World) -> None:
+async def test_watch_replaces_equal_number_and_ends_with_connection(world: World) -> None:
     client = world.client()
     await watch(client)
     await watch(client, property_filters=[{"key": "k", "value": "v"}])
@@ -137,9 +137,7 @@ async def test_a_watch_takes_the_place_of_one_with_its_number_and_ends_with_its_
     ("namespace", "code"),
     [("public/nowhere", pb.TopicNotFound), ("public", pb.InvalidTopicName), ("", pb.InvalidTopicName)],
 )
-async def test_what_cannot_be_watched_is_refused_in_its_own_words_and_leaves_nothing(
-    world: World, namespace: str, code: int
-) -> None:
+async def test_refused_watch_gets_own_error_and_leaves_nothing(world: World, namespace: str, code: int) -> None:
     client = world.client()
     await watch(client, namespace)
     [refused] = told(client)

@@ -13,7 +13,7 @@ _T = pb.BaseCommand
 EXCLUSIVE, WAIT = pb.Exclusive, pb.WaitForExclusive
 
 
-async def test_a_producer_without_a_name_gets_one_and_knows_nothing_of_the_past(world: World) -> None:
+async def test_producer_without_name_gets_one_and_knows_nothing_of_past(world: World) -> None:
     client = world.client()
     first = (await client.produce(1)).producer_success
     second = (await client.produce(2)).producer_success
@@ -24,7 +24,7 @@ async def test_a_producer_without_a_name_gets_one_and_knows_nothing_of_the_past(
 
 
 @pytest.mark.parametrize("field", ["producer_name", "initial_subscription_name"])
-async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: World, field: str) -> None:
+async def test_producer_name_above_limit_is_refused_without_effect(world: World, field: str) -> None:
     client = world.client()
     given = {field: "n" * (NAME_BYTES_MAX + 1)}
     answer = (await client.produce(1, **given)).error
@@ -35,7 +35,7 @@ async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: Wo
     assert (await client.produce(1, **given)).HasField("producer_success")
 
 
-async def test_names_are_not_given_twice_over_lives_of_the_broker(world: World) -> None:
+async def test_names_are_not_given_twice_over_lives_of_broker(world: World) -> None:
     names: list[str] = []
 
     names.append((await world.client().produce()).producer_success.producer_name)
@@ -44,7 +44,7 @@ async def test_names_are_not_given_twice_over_lives_of_the_broker(world: World) 
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_the_largest_sequence_id_fits_the_answer(world: World) -> None:
+async def test_largest_sequence_id_fits_answer(world: World) -> None:
     client = world.client()
     await client.produce(producer_name="p")
     client.send(2**64 - 2)
@@ -56,7 +56,7 @@ async def test_the_largest_sequence_id_fits_the_answer(world: World) -> None:
     assert again.producer_success.last_sequence_id == 2**63 - 1
 
 
-async def test_sends_are_answered_in_order_with_a_damaged_one_between_them(world: World) -> None:
+async def test_sends_are_answered_in_order_with_damaged_one_between_them(world: World) -> None:
     client = world.client()
     await client.produce()
     world.ledgers.hold()
@@ -71,7 +71,7 @@ async def test_sends_are_answered_in_order_with_a_damaged_one_between_them(world
     assert not client.wire.closing
 
 
-async def test_a_damaged_send_alone_is_answered_at_once(world: World) -> None:
+async def test_damaged_send_alone_is_answered_at_once(world: World) -> None:
     client = world.client()
     await client.produce()
     damaged = bytearray(send_frame(1, 0, an_entry("b")))
@@ -104,7 +104,7 @@ async def test_several_producers_in_one_read_keep_their_own_order(world: World) 
     assert [one.sequence_id for one in said if one.producer_id == 2] == [1, 3, 5]
 
 
-async def test_chunks_get_a_receipt_each(world: World) -> None:
+async def test_chunks_get_receipt_each(world: World) -> None:
     client = world.client()
     await client.produce()
     for piece in the_chunks("abcdef", 3):
@@ -113,13 +113,13 @@ async def test_chunks_get_a_receipt_each(world: World) -> None:
     assert [one.sequence for one in client.heard.receipts] == [0, 0, 0]
 
 
-async def test_a_send_of_a_producer_nobody_made_ends_the_connection(world: World) -> None:
+async def test_send_of_producer_nobody_made_ends_connection(world: World) -> None:
     client = world.client()
     client.send(0, producer_id=9)
     assert client.wire.aborted
 
 
-async def test_sends_behind_a_close_are_ignored(world: World) -> None:
+async def test_sends_behind_close_are_ignored(world: World) -> None:
     client = world.client()
     await client.produce()
     request = client.request("CLOSE_PRODUCER", producer_id=1)
@@ -130,7 +130,7 @@ async def test_sends_behind_a_close_are_ignored(world: World) -> None:
     assert not client.wire.closing
 
 
-async def test_a_close_is_answered_after_the_sends_before_it(world: World) -> None:
+async def test_close_is_answered_after_sends_before_it(world: World) -> None:
     client = world.client()
     await client.produce()
     world.ledgers.hold()
@@ -148,7 +148,7 @@ async def test_closing_what_is_not_there_succeeds(world: World) -> None:
     assert (await world.client().ask("CLOSE_PRODUCER", producer_id=77)).type == _T.SUCCESS
 
 
-async def test_the_same_producer_asked_for_twice_is_one_producer(world: World) -> None:
+async def test_same_producer_asked_for_twice_is_one_producer(world: World) -> None:
     client = world.client()
     first = await client.produce(1, producer_name="p")
     second = await client.produce(1, producer_name="p")
@@ -156,7 +156,7 @@ async def test_the_same_producer_asked_for_twice_is_one_producer(world: World) -
     assert len((await world.topic()).producers) == 1
 
 
-async def test_a_producer_asked_for_again_while_it_is_made_is_told_to_come_back(world: World) -> None:
+async def test_repeated_producer_request_during_creation_is_told_to_retry(world: World) -> None:
     client = world.client()
     world.metadata.hold()
     first = client.request("PRODUCER", topic=TOPIC, producer_id=1)
@@ -168,7 +168,7 @@ async def test_a_producer_asked_for_again_while_it_is_made_is_told_to_come_back(
     assert client.answers(first)[0].type == _T.PRODUCER_SUCCESS
 
 
-async def test_a_higher_epoch_replaces_the_producer_on_its_connection(world: World) -> None:
+async def test_higher_epoch_replaces_producer_on_its_connection(world: World) -> None:
     client = world.client()
     await client.produce(1, producer_name="p", producer_access_mode=EXCLUSIVE)
     again = await client.produce(1, producer_name="p", producer_access_mode=EXCLUSIVE, epoch=1)
@@ -179,7 +179,7 @@ async def test_a_higher_epoch_replaces_the_producer_on_its_connection(world: Wor
     assert [one.sequence for one in client.heard.receipts] == [0]
 
 
-async def test_a_command_without_what_it_needs_ends_the_connection(world: World) -> None:
+async def test_command_without_what_it_needs_ends_connection(world: World) -> None:
     client = world.client()
     said = command("PRODUCER", producer_id=1, request_id=1)
     client.wire.feed(
@@ -190,7 +190,7 @@ async def test_a_command_without_what_it_needs_ends_the_connection(world: World)
     assert client.wire.aborted
 
 
-async def test_false_count_of_a_batch_is_refused_and_costs_only_itself(world: World) -> None:
+async def test_false_count_of_batch_is_refused_and_costs_only_itself(world: World) -> None:
     """D16"""
 
     client = world.client()
@@ -212,7 +212,7 @@ async def test_false_count_of_a_batch_is_refused_and_costs_only_itself(world: Wo
 
 
 @pytest.mark.setup(maxTopicsPerNamespace="2")
-async def test_topic_beyond_the_limit_of_its_namespace_is_not_allowed(world: World) -> None:
+async def test_topic_beyond_limit_of_its_namespace_is_not_allowed(world: World) -> None:
     client = world.client()
     for number in range(2):
         made = await client.produce(number, f"persistent://public/default/few-{number}")

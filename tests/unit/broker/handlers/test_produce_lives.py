@@ -14,7 +14,7 @@ _T = pb.BaseCommand
 EXCLUSIVE, WAIT = pb.Exclusive, pb.WaitForExclusive
 
 
-async def test_a_producer_closed_while_it_is_made_is_not_left_behind(world: World) -> None:
+async def test_producer_closed_while_it_is_made_is_not_left_behind(world: World) -> None:
     client = world.client()
     world.metadata.hold()
     making = client.request("PRODUCER", topic=TOPIC, producer_id=1, producer_name="p")
@@ -31,7 +31,7 @@ async def test_a_producer_closed_while_it_is_made_is_not_left_behind(world: Worl
     assert client.connection.making_producers == {}
 
 
-async def test_a_waiting_producer_that_is_closed_leaves_the_queue(world: World) -> None:
+async def test_waiting_producer_that_is_closed_leaves_queue(world: World) -> None:
     client, other = world.client(), world.client()
     await client.produce(1, producer_name="shared")
     queued = await other.produce(2, producer_name="w", producer_access_mode=WAIT)
@@ -42,7 +42,7 @@ async def test_a_waiting_producer_that_is_closed_leaves_the_queue(world: World) 
     assert (await client.produce(4, producer_name="later")).type == _T.PRODUCER_SUCCESS
 
 
-async def test_a_waiting_producer_is_answered_twice_with_one_request(world: World) -> None:
+async def test_waiting_producer_is_answered_twice_with_one_request(world: World) -> None:
     client, other = world.client(), world.client()
     await client.produce(1, producer_name="x", producer_access_mode=EXCLUSIVE)
     request = other.request("PRODUCER", topic=TOPIC, producer_id=1, producer_name="w", producer_access_mode=WAIT)
@@ -54,7 +54,7 @@ async def test_a_waiting_producer_is_answered_twice_with_one_request(world: Worl
     assert other.answers(request)[1].producer_success.topic_epoch == 1
 
 
-async def test_a_refused_producer_can_ask_again_under_its_id(world: World) -> None:
+async def test_refused_producer_can_ask_again_under_its_id(world: World) -> None:
     client, other = world.client(), world.client()
     client.wire.polite = True
     await client.produce(1, producer_name="x", producer_access_mode=EXCLUSIVE)
@@ -66,7 +66,7 @@ async def test_a_refused_producer_can_ask_again_under_its_id(world: World) -> No
 
 
 @pytest.mark.parametrize("passes", range(12))
-async def test_a_connection_lost_at_any_step_of_making_a_producer_leaves_nothing(world: World, passes: int) -> None:
+async def test_connection_lost_at_any_step_of_making_producer_leaves_nothing(world: World, passes: int) -> None:
     client = world.client()
     world.metadata.hold(passes)
     client.request(
@@ -92,7 +92,7 @@ async def test_a_connection_lost_at_any_step_of_making_a_producer_leaves_nothing
     assert again.type == _T.PRODUCER_SUCCESS
 
 
-async def test_one_client_going_away_does_not_spoil_the_load_for_another(world: World) -> None:
+async def test_one_client_going_away_does_not_spoil_load_for_another(world: World) -> None:
     first, second = world.client(), world.client()
     world.metadata.hold()
     first.request("PRODUCER", topic=TOPIC, producer_id=1)
@@ -106,7 +106,7 @@ async def test_one_client_going_away_does_not_spoil_the_load_for_another(world: 
     assert second.answers(request)[0].type == _T.PRODUCER_SUCCESS
 
 
-async def test_a_topic_that_fails_sends_its_producers_to_the_recovered_one(world: World) -> None:
+async def test_topic_that_fails_sends_its_producers_to_recovered_one(world: World) -> None:
     client = world.client()
     await client.produce(producer_name="p")
     client.send(0, "a")
@@ -144,7 +144,7 @@ async def test_unloading_and_coming_back_neither_loses_nor_doubles(world: World)
     assert client.heard.receipts[1].position > client.heard.receipts[0].position > Position(-1, -1)
 
 
-async def test_a_terminated_topic_refuses_producers_for_good(world: World) -> None:
+async def test_terminated_topic_refuses_producers_for_good(world: World) -> None:
     await (await world.topic()).seal("op", Term(1))
     refused = await world.client().produce()
     assert refused.error.error == pb.TopicTerminatedError
@@ -158,7 +158,7 @@ async def test_a_terminated_topic_refuses_producers_for_good(world: World) -> No
         ("persistent://not a name", pb.InvalidTopicName),
     ],
 )
-async def test_a_topic_that_cannot_be_is_refused_with_its_own_code(world: World, topic: str, code: int) -> None:
+async def test_topic_that_cannot_be_is_refused_with_its_own_code(world: World, topic: str, code: int) -> None:
     client = world.client()
     assert (await client.produce(topic=topic)).error.error == code
     assert client.connection.making_producers == {}

@@ -50,7 +50,7 @@ async def answered(client: Client, said: pb.BaseCommand) -> pb.BaseCommand:
     raise AssertionError("it was not answered")
 
 
-async def test_a_plan_tells_the_layout_once_and_then_only_what_changed(world: World) -> None:
+async def test_plan_tells_layout_once_and_then_only_what_changed(world: World) -> None:
     await filled(world)
     client = world.client(**OURS)
     first = await plan(client)
@@ -65,7 +65,7 @@ async def test_a_plan_tells_the_layout_once_and_then_only_what_changed(world: Wo
     assert read_stretches(newer.stretches)[A].sealed
 
 
-async def test_a_time_and_limits_and_targets_are_taken_from_the_command(world: World) -> None:
+async def test_time_and_limits_and_targets_are_taken_from_command(world: World) -> None:
     await filled(world)
     client = world.client(**OURS)
     late = read_stretches((await plan(client, start=pb.FROM_TIME, publish_time=10**12)).stretches)[A]
@@ -81,7 +81,7 @@ async def test_a_time_and_limits_and_targets_are_taken_from_the_command(world: W
     assert (await plan(client, start=pb.FROM_TIME)).error == pb.NotAllowedError
 
 
-async def test_a_peer_that_announced_nothing_is_not_answered_and_stays_connected(world: World) -> None:
+async def test_peer_that_announced_nothing_is_not_answered_and_stays_connected(world: World) -> None:
     await filled(world)
     client = world.client()
     lag = command("LAG", request_id=9, topic=X, subscription="s")
@@ -93,7 +93,7 @@ async def test_a_peer_that_announced_nothing_is_not_answered_and_stays_connected
     assert not client.wire.closing
 
 
-async def test_a_missing_topic_and_a_hold_that_is_none_are_refused_by_their_own_replies(world: World) -> None:
+async def test_missing_topic_and_hold_have_their_own_replies(world: World) -> None:
     client = world.client(**OURS)
     assert (await plan(client, topic="topic://public/default/none")).error == pb.TopicNotFound
     assert (await hold(client, topic="topic://public/default/none")).error == pb.TopicNotFound
@@ -104,7 +104,7 @@ async def test_a_missing_topic_and_a_hold_that_is_none_are_refused_by_their_own_
     assert not client.wire.closing
 
 
-async def test_a_hold_is_made_moved_and_released(world: World) -> None:
+async def test_hold_is_made_moved_and_released(world: World) -> None:
     await filled(world)
     client = world.client(**OURS)
     made = await hold(client, owner="a query", expires_s=60)
@@ -120,7 +120,7 @@ async def test_a_hold_is_made_moved_and_released(world: World) -> None:
     assert await world.node.handlers.holds.list(NAME) == []
 
 
-async def test_what_is_no_place_is_refused_for_good_and_not_as_if_a_disk_had_failed(world: World) -> None:
+async def test_invalid_position_is_refused_permanently_and_not_as_disk_error(world: World) -> None:
     await filled(world)
     client = world.client(**OURS)
     for places in ({A: ReadPosition(-7, 3)}, {A: ReadPosition(3, -1)}, {A: ReadPosition(-1, -1, 1)}):
@@ -140,7 +140,7 @@ async def test_what_is_no_place_is_refused_for_good_and_not_as_if_a_disk_had_fai
 P = "persistent://public/default/plain"
 
 
-def test_a_plain_topic_is_planned_as_the_layout_it_stands_for_and_kept_by_a_hold() -> None:
+def test_plain_topic_is_planned_as_layout_and_held() -> None:
     async def story(world: World) -> None:
         client = world.client(**OURS)
         assert (await plan(client, P)).error == pb.TopicNotFound
@@ -170,7 +170,7 @@ def test_a_plain_topic_is_planned_as_the_layout_it_stands_for_and_kept_by_a_hold
     run(story, **settings)
 
 
-async def test_a_topic_that_was_migrated_is_planned_and_held_by_the_name_that_it_had_before(world: World) -> None:
+async def test_migrated_topic_is_planned_and_held_by_old_name(world: World) -> None:
     client = world.client(**OURS)
     await client.produce(topic=P)
     client.send(0)
@@ -188,7 +188,7 @@ async def test_a_topic_that_was_migrated_is_planned_and_held_by_the_name_that_it
     assert listed.lag.messages == 0
 
 
-async def test_the_partitions_of_a_topic_are_its_segments(world: World) -> None:
+async def test_partitions_of_topic_are_its_segments(world: World) -> None:
     await world.node.catalogue.create_partitioned(topic_name(P), 3)
     client = world.client(**OURS)
     for index in range(3):

@@ -8,7 +8,7 @@ from magnetar.broker.handlers.requests import start
 from tests.unit.broker.world import World, settle
 
 
-async def test_a_request_whose_connection_goes_before_its_first_step_is_ended_and_not_left_unawaited(
+async def test_request_is_awaited_if_connection_ends_before_first_step(
     world: World,
 ) -> None:
     connection = world.client().connection

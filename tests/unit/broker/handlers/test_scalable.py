@@ -18,7 +18,7 @@ from tests.unit.broker.world import Client, World, command, pass_s, run, settle
 # The watch
 
 
-async def test_a_watch_is_told_the_layout_and_each_change_of_it_until_it_is_closed(world: World) -> None:
+async def test_watch_receives_layout_and_each_change_until_closed(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client(client_version=M1)
     first = await watch(client)
@@ -67,7 +67,7 @@ async def test_epochs_count_layout_changes_alone_on_wire_and_rest(world: World) 
     assert heard[-1] > 3, "our own clients order by a number that every change raises"
 
 
-async def test_the_first_layout_is_what_the_real_broker_told_the_real_client(world: World) -> None:
+async def test_first_layout_is_what_real_broker_told_real_client(world: World) -> None:
     said = trace("producer-split")
     [asked, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_LOOKUP"]
     [told, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_UPDATE"]
@@ -79,7 +79,7 @@ async def test_the_first_layout_is_what_the_real_broker_told_the_real_client(wor
     assert ours == told
 
 
-async def test_looking_at_a_missing_topic_makes_it_where_the_policy_allows_and_the_client_did_not_say_no(
+async def test_lookup_of_missing_topic_creates_it_if_allowed(
     world: World,
 ) -> None:
     client = world.client()
@@ -92,7 +92,7 @@ async def test_looking_at_a_missing_topic_makes_it_where_the_policy_allows_and_t
 
 
 @pytest.mark.setup(allowAutoTopicCreation="false")
-async def test_a_missing_topic_is_told_as_the_real_broker_does_where_creation_is_off(world: World) -> None:
+async def test_missing_topic_is_reported_as_by_pulsar_without_creation(world: World) -> None:
     said = trace("missing")
     [asked] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_LOOKUP"]
     [told] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_UPDATE"]
@@ -110,7 +110,7 @@ async def test_a_missing_topic_is_told_as_the_real_broker_does_where_creation_is
         ("", pb.InvalidTopicName),
     ],
 )
-async def test_what_has_no_layout_is_refused_and_the_connection_stays(world: World, topic: str, code: int) -> None:
+async def test_what_has_no_layout_is_refused_and_connection_stays(world: World, topic: str, code: int) -> None:
     client = world.client()
     answer = await watch(client, topic)
     assert answer.error == code, answer
@@ -119,7 +119,7 @@ async def test_what_has_no_layout_is_refused_and_the_connection_stays(world: Wor
     assert client.connection.layouts == {}
 
 
-async def test_a_deleted_topic_ends_its_watches_with_a_word(world: World) -> None:
+async def test_deleted_topic_ends_its_watches_with_word(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     await watch(client)
@@ -138,7 +138,7 @@ async def test_watches_end_with_their_connection(world: World) -> None:
     assert len(world.node.watches) == 0
 
 
-async def test_a_watch_closed_before_it_was_answered_stays_closed(world: World) -> None:
+async def test_watch_closed_before_it_was_answered_stays_closed(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     client.say(command("SCALABLE_TOPIC_LOOKUP", session_id=1, topic=X))
@@ -148,7 +148,7 @@ async def test_a_watch_closed_before_it_was_answered_stays_closed(world: World) 
     assert (updates(client), len(world.node.watches)) == ([], 0)
 
 
-async def test_our_own_fields_go_to_clients_that_announced_them_and_to_no_other(world: World) -> None:
+async def test_own_fields_go_only_to_clients_that_announced_them(world: World) -> None:
     await world.node.scalable.create(NAME, routing=Routing.HIGH16)
     plain, ours = world.client(), world.client(**OURS)
     assert not (await watch(plain)).dag.HasField("routing")
@@ -161,7 +161,7 @@ async def test_our_own_fields_go_to_clients_that_announced_them_and_to_no_other(
 # Names in classic commands
 
 
-async def test_lookups_of_topics_and_segments_are_answered_as_those_of_any_topic(world: World) -> None:
+async def test_lookups_of_scalable_topics_and_segments_are_answered_normally(world: World) -> None:
     client = world.client(client_version=M1)
     for name in (X, "segment://public/default/x/0000-ffff-0"):
         answer = (await client.ask("LOOKUP", topic=name)).lookupTopicResponse
@@ -171,7 +171,7 @@ async def test_lookups_of_topics_and_segments_are_answered_as_those_of_any_topic
         assert (parts.response, parts.partitions) == (pb.CommandPartitionedTopicMetadataResponse.Success, 0)
 
 
-async def test_a_classic_producer_or_consumer_of_a_scalable_topic_is_told_the_way_in(world: World) -> None:
+async def test_classic_client_of_scalable_topic_is_told_alternatives(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     for answer in (await client.produce(topic=X), await client.subscribe(topic=X)):
@@ -185,7 +185,7 @@ async def test_a_classic_producer_or_consumer_of_a_scalable_topic_is_told_the_wa
 
 
 @pytest.mark.setup(scalableTopicEnabled="false")
-async def test_switched_off_the_flag_is_down_and_everything_is_refused(world: World) -> None:
+async def test_switched_off_flag_is_down_and_everything_is_refused(world: World) -> None:
     client = world.client()
     connected = client.heard.heard[0][0].connected
     assert not connected.feature_flags.supports_scalable_topics
@@ -216,12 +216,12 @@ def test_switched_off_what_was_left_unfinished_is_not_touched(enabled: str, afte
     run(story, scalableTopicsEnabled=enabled)
 
 
-async def test_the_flag_is_up_where_scalable_topics_are_on(world: World) -> None:
+async def test_flag_is_up_where_scalable_topics_are_on(world: World) -> None:
     connected = world.client().heard.heard[0][0].connected
     assert connected.feature_flags.supports_scalable_topics
 
 
-async def test_a_watch_replaced_by_another_of_its_number_is_told_as_the_new_one_only(world: World) -> None:
+async def test_replaced_watch_receives_only_under_new_request(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     await watch(client)
@@ -247,7 +247,7 @@ async def watching_producer(world: World) -> Client:
     return client
 
 
-async def test_split_shows_the_layout_before_it_closes_producers(world: World) -> None:
+async def test_split_shows_layout_before_it_closes_producers(world: World) -> None:
     """Between the two a Java V5 client has no segment for a message, and sends it late, behind newer ones."""
 
     client = await watching_producer(world)
@@ -264,7 +264,7 @@ async def test_split_shows_the_layout_before_it_closes_producers(world: World) -
     assert client.heard.kinds.count("CLOSE_PRODUCER") == 1
 
 
-async def test_sealed_segment_without_a_new_layout_closes_producers_soon(world: World) -> None:
+async def test_sealed_segment_without_new_layout_closes_producers_soon(world: World) -> None:
     client = await watching_producer(world)
     await (await world.topic(SEGMENT)).seal("op", Term(9))
     client.send(0)
@@ -275,7 +275,7 @@ async def test_sealed_segment_without_a_new_layout_closes_producers_soon(world: 
 
 
 @pytest.mark.parametrize("ends", ["close", "lose"])
-async def test_watch_that_ends_after_a_seal_closes_producers(world: World, ends: str) -> None:
+async def test_watch_that_ends_after_seal_closes_producers(world: World, ends: str) -> None:
     client = await watching_producer(world)
     producer = world.client(client_version=M1)
     await producer.produce(1, SEGMENT)

@@ -51,9 +51,7 @@ def send(client: Client, number: int, text: str, **metadata: Any) -> None:
 
 
 @pytest.mark.parametrize("who", [{"client_version": M2}, OURS], ids=["a newer client of Pulsar's", "ours"])
-async def test_who_knows_entry_buckets_is_told_all_boundaries_of_what_it_shares(
-    world: World, who: dict[str, Any]
-) -> None:
+async def test_client_with_buckets_receives_all_boundaries_of_shared_segment(world: World, who: dict[str, Any]) -> None:
     await world.node.scalable.create(NAME)
     one, other = world.client(**who), world.client(**who)
     first = await consume(one, "a")
@@ -66,7 +64,7 @@ async def test_who_knows_entry_buckets_is_told_all_boundaries_of_what_it_shares(
     assert [ids(push.assignment) for push in pushes(one)][-2:] == [[], [0]]  # revoked before it is shared
 
 
-async def test_a_client_that_does_not_know_entry_buckets_is_never_told_of_them_and_never_shared_with(
+async def test_client_without_buckets_never_shares_or_sees_them(
     world: World,
 ) -> None:
     await world.node.scalable.create(NAME)
@@ -111,7 +109,7 @@ async def shared(world: World, clients: int = 2) -> tuple[list[Client], Client]:
     return made, producer
 
 
-async def test_each_bucket_goes_to_one_of_them_and_an_entry_that_spans_two_waits_for_both(world: World) -> None:
+async def test_bucket_has_one_owner_and_spanning_entry_waits_for_both(world: World) -> None:
     (low, high), producer = await shared(world)  # buckets 0 and 1, buckets 2 and 3
     assert {bucket: low16(murmur3(key.encode())) * 4 >> 16 for bucket, key in KEYS.items()} == {0: 0, 1: 1, 3: 3}
     send(producer, 0, "k0", partition_key=KEYS[0])
@@ -131,7 +129,7 @@ async def test_each_bucket_goes_to_one_of_them_and_an_entry_that_spans_two_waits
     assert (texts(low, 9), texts(high, 9)) == (["k0", "l0", "ss"], ["k3", "l3"])
 
 
-async def test_a_bucket_that_changes_hands_waits_for_what_its_old_owner_has(world: World) -> None:
+async def test_transferred_bucket_waits_for_unacknowledged_entries_of_old_owner(world: World) -> None:
     (one,), producer = await shared(world, 1)
     send(producer, 0, "k3", partition_key=KEYS[3])
     await settle()
@@ -147,7 +145,7 @@ async def test_a_bucket_that_changes_hands_waits_for_what_its_old_owner_has(worl
     assert (texts(one, 9), texts(other, 4)) == (["k3"], ["l3"])
 
 
-async def test_closing_a_segment_is_not_leaving_for_who_says_it_when_it_leaves(world: World) -> None:
+async def test_closing_segment_keeps_registration_of_explicit_leaver(world: World) -> None:
     (one, other), _ = await shared(world)
     await one.ask("CLOSE_CONSUMER", consumer_id=9)
     await settle()
@@ -161,7 +159,7 @@ async def test_closing_a_segment_is_not_leaving_for_who_says_it_when_it_leaves(w
     assert told(pushes(other)[-1].assignment) == [[]]
 
 
-async def test_of_sharers_only_the_one_whose_grace_is_over_is_sent_away(world: World) -> None:
+async def test_only_sharer_beyond_grace_is_disconnected(world: World) -> None:
     (one, other), _ = await shared(world)
     apart = world.client(**OURS)
     await consume(apart, "c2")

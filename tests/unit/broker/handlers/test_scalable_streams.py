@@ -11,7 +11,7 @@ from tests.support.scalable_topic import M1, NAME, OURS, X, consume, ids, pushes
 from tests.unit.broker.world import Client, World, command, pass_s, settle
 
 
-async def test_a_stream_consumer_gets_its_share_and_the_next_ones_as_others_come(world: World) -> None:
+async def test_stream_consumer_gets_share_and_later_ones_take_theirs(world: World) -> None:
     await world.node.scalable.create(NAME, segments=2)
     one, other = world.client(client_version=M1), world.client(client_version=M1)
     first = await consume(one, "a")
@@ -25,7 +25,7 @@ async def test_a_stream_consumer_gets_its_share_and_the_next_ones_as_others_come
     assert len(left) == 1
 
 
-async def test_leaving_gives_the_segments_back_at_once_and_an_unknown_consumer_has_left_already(world: World) -> None:
+async def test_leaving_returns_segments_and_unknown_consumer_is_ignored(world: World) -> None:
     await world.node.scalable.create(NAME, segments=2)
     one, other = world.client(), world.client()
     await consume(one, "a")
@@ -42,7 +42,7 @@ async def test_leaving_gives_the_segments_back_at_once_and_an_unknown_consumer_h
 
 
 @pytest.mark.parametrize(("position", "start"), [("Latest", Start.LATEST), ("Earliest", Start.EARLIEST)])
-async def test_a_client_of_ours_says_where_a_new_subscription_starts_on_all_segments(
+async def test_our_client_sets_start_of_new_subscription_on_all_segments(
     world: World, position: str, start: Start
 ) -> None:
     await world.node.scalable.create(NAME, segments=2)
@@ -65,7 +65,7 @@ async def members(world: World) -> list[str]:
     return [member.name for one in found for member in one.members]
 
 
-async def test_closing_a_segment_that_is_to_be_read_is_leaving(world: World) -> None:
+async def test_closing_segment_that_is_to_be_read_is_leaving(world: World) -> None:
     """The Java client says it in no other way."""
 
     await world.node.scalable.create(NAME, segments=2)
@@ -77,7 +77,7 @@ async def test_closing_a_segment_that_is_to_be_read_is_leaving(world: World) -> 
     assert client.connection.shares == {}
 
 
-async def test_segment_closed_on_another_connection_ends_the_stream_consumer(world: World) -> None:
+async def test_segment_closed_on_another_connection_ends_stream_consumer(world: World) -> None:
     """The Java client registers at its service URL and attaches where the lookup points: these may be two."""
 
     await world.node.scalable.create(NAME, segments=2)
@@ -93,7 +93,7 @@ async def test_segment_closed_on_another_connection_ends_the_stream_consumer(wor
     assert sorted(ids(again.assignment)) == [0, 1]
 
 
-async def test_segment_closed_by_another_name_keeps_the_stream_consumer(world: World) -> None:
+async def test_segment_closed_by_another_name_keeps_stream_consumer(world: World) -> None:
     await world.node.scalable.create(NAME, segments=2)
     registers, attaches = world.client(client_version=M1), world.client(client_version=M1)
     await consume(registers, "a")
@@ -103,7 +103,7 @@ async def test_segment_closed_by_another_name_keeps_the_stream_consumer(world: W
     assert await members(world) == ["a"]
 
 
-async def test_closing_a_segment_that_was_revoked_or_is_finished_or_belongs_to_another_is_not_leaving(
+async def test_closing_revoked_finished_or_foreign_segment_is_not_leaving(
     world: World,
 ) -> None:
     await world.node.scalable.create(NAME, segments=2)
@@ -129,7 +129,7 @@ async def test_closing_a_segment_that_was_revoked_or_is_finished_or_belongs_to_a
     [b"", b"\x0a\x01x", b"\x08\x05", b"\x08\x05\x12\x01y"],
     ids=["empty", "other types", "no consumer", "another consumer type"],
 )
-async def test_a_bad_word_of_leaving_never_closes_the_connection(world: World, body: bytes) -> None:
+async def test_bad_word_of_leaving_never_closes_connection(world: World, body: bytes) -> None:
     client = world.client()
     kind = bytes([8, 82])
     inner = kind + bytes([82 << 3 & 0x7F | 0x80 | 2, 82 >> 4, len(body)]) + body
@@ -141,7 +141,7 @@ async def test_a_bad_word_of_leaving_never_closes_the_connection(world: World, b
     assert client.heard.heard[-1][0].type == pb.BaseCommand.PONG
 
 
-async def test_the_late_end_of_an_old_connection_does_not_evict_the_consumer_that_is_back(world: World) -> None:
+async def test_late_end_of_old_connection_keeps_reconnected_consumer(world: World) -> None:
     """H-F7."""
 
     await world.node.scalable.create(NAME)
@@ -160,7 +160,7 @@ async def test_the_late_end_of_an_old_connection_does_not_evict_the_consumer_tha
     assert [member.name for member in found.members] == ["a"]
 
 
-async def test_a_registration_that_is_done_after_its_connection_died_is_waited_for_no_longer_than_the_grace(
+async def test_registration_of_dead_connection_is_kept_for_grace_only(
     world: World,
 ) -> None:
     """H-F8."""
@@ -194,7 +194,7 @@ async def test_a_registration_that_is_done_after_its_connection_died_is_waited_f
         ({"name": ""}, pb.NotAllowedError),
     ],
 )
-async def test_a_registration_that_cannot_be_is_refused(world: World, fields: dict[str, str], code: int) -> None:
+async def test_registration_that_cannot_be_is_refused(world: World, fields: dict[str, str], code: int) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     answer = await consume(client, **fields)
@@ -209,7 +209,7 @@ async def test_request_ids_use_all_64_bits(world: World) -> None:
     assert answer.request_id == 2**64 - 2
 
 
-async def test_a_consumer_that_comes_back_does_not_make_what_was_removed_meanwhile_h_d9(world: World) -> None:
+async def test_returning_consumer_does_not_recreate_removed_subscription_h_d9(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client(**OURS)
     for kind in (pb.STREAM, pb.CHECKPOINT):
@@ -223,7 +223,7 @@ async def test_a_consumer_that_comes_back_does_not_make_what_was_removed_meanwhi
     assert ids(again.assignment) == [0]
 
 
-async def test_a_consumer_is_told_that_its_subscription_was_removed_if_it_understands_that_h_d9(world: World) -> None:
+async def test_consumer_learns_of_removed_subscription_if_it_understands_h_d9(world: World) -> None:
     await world.node.scalable.create(NAME)
     stock, ours = world.client(client_version=M1), world.client(**OURS)
     await consume(stock, "a")
@@ -237,7 +237,7 @@ async def test_a_consumer_is_told_that_its_subscription_was_removed_if_it_unders
         assert client.connection.shares == {}
 
 
-async def test_a_consumer_of_a_topic_that_is_deleted_is_not_told_that_its_subscription_was_removed(
+async def test_deleted_topic_does_not_report_removed_subscription_to_consumer(
     world: World,
 ) -> None:
     await world.node.scalable.create(NAME)
@@ -248,7 +248,7 @@ async def test_a_consumer_of_a_topic_that_is_deleted_is_not_told_that_its_subscr
     assert [told.error for told in pushes(client) if told.HasField("error")] == [pb.TopicNotFound]
 
 
-async def test_a_consumer_whose_name_another_took_is_told_why_if_it_understands_that_h_f9(world: World) -> None:
+async def test_consumer_with_taken_name_learns_why_if_it_understands_h_f9(world: World) -> None:
     await world.node.scalable.create(NAME)
     stock, ours, last = world.client(client_version=M1), world.client(**OURS), world.client(**OURS)
     await consume(stock, "a")

@@ -18,7 +18,7 @@ def version(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-async def test_equal_schemas_share_a_version_and_others_get_the_next(world: World) -> None:
+async def test_equal_schemas_share_version_and_others_get_next(world: World) -> None:
     client = world.client()
     first = await client.produce(1, schema=schema())
     again = await client.produce(2, schema=schema())
@@ -27,14 +27,14 @@ async def test_equal_schemas_share_a_version_and_others_get_the_next(world: Worl
     assert found == [version(0), version(0), version(1)]
 
 
-async def test_partitions_share_the_schema_of_their_topic(world: World) -> None:
+async def test_partitions_share_schema_of_their_topic(world: World) -> None:
     client = world.client()
     await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema())
     said = await client.ask("GET_SCHEMA", topic=f"{TOPIC}-partition-3")
     assert said.getSchemaResponse.schema_version == version(0)
 
 
-async def test_a_schema_is_found_by_version_or_as_the_latest(world: World) -> None:
+async def test_schema_is_found_by_version_or_as_latest(world: World) -> None:
     client = world.client()
     for text in (b"one", b"two"):
         await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema(text))
@@ -44,7 +44,7 @@ async def test_a_schema_is_found_by_version_or_as_the_latest(world: World) -> No
     assert (first.schema.schema_data, first.schema.type) == (b"one", pb.Schema.String)
 
 
-async def test_failures_are_inside_the_responses(world: World) -> None:
+async def test_failures_are_inside_responses(world: World) -> None:
     client = world.client()
     missing = await client.ask("GET_SCHEMA", topic=TOPIC)
     assert missing.type == _T.GET_SCHEMA_RESPONSE
@@ -57,7 +57,7 @@ async def test_failures_are_inside_the_responses(world: World) -> None:
     assert bad.getOrCreateSchemaResponse.error_code == pb.InvalidTopicName
 
 
-async def test_a_consumer_brings_its_schema_to_an_untouched_topic_only(world: World) -> None:
+async def test_consumer_brings_its_schema_to_untouched_topic_only(world: World) -> None:
     client = world.client()
     assert (await client.subscribe(1, schema=schema())).type == _T.SUCCESS
     assert (await client.ask("GET_SCHEMA", topic=TOPIC)).getSchemaResponse.schema_version == version(0)
@@ -69,7 +69,7 @@ async def test_a_consumer_brings_its_schema_to_an_untouched_topic_only(world: Wo
     assert refused.error.error == pb.IncompatibleSchema
 
 
-async def test_a_consumer_that_takes_whatever_there_is_stores_nothing(world: World) -> None:
+async def test_consumer_that_takes_whatever_there_is_stores_nothing(world: World) -> None:
     client = world.client()
     assert (await client.subscribe(1, schema=schema(b"", pb.Schema.AutoConsume))).type == _T.SUCCESS
     missing = await client.ask("GET_SCHEMA", topic=TOPIC)

@@ -15,7 +15,7 @@ def ours(world: World) -> Client:
     return world.client(feature_flags={"magnetar_extensions": 1})
 
 
-async def test_a_stage_is_begun_written_sealed_and_committed(world: World) -> None:
+async def test_stage_is_begun_written_sealed_and_committed(world: World) -> None:
     client = ours(world)
     begun = (await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=4)).beginStageResponse
     assert begun.lease_ms > 0
@@ -51,7 +51,7 @@ async def test_those_who_announced_nothing_are_refused(world: World) -> None:
         assert "magnetar_extensions" in answer.error.message
 
 
-async def test_what_cannot_be_is_refused_with_a_sentence(world: World) -> None:
+async def test_what_cannot_be_is_refused_with_sentence(world: World) -> None:
     client = ours(world)
     gone = f"{'a' * 20}-00000000-1"
     for kind, fields, code in (
@@ -72,7 +72,7 @@ SCALABLE = "topic://public/default/rows"
 
 
 @pytest.mark.setup(allowAutoTopicCreation="false")
-async def test_a_scalable_topic_that_is_not_there_and_may_not_be_made_is_refused_before_anything_is_staged(
+async def test_missing_topic_is_refused_before_anything_is_staged(
     world: World,
 ) -> None:
     client = ours(world)
@@ -85,19 +85,19 @@ async def test_a_scalable_topic_that_is_not_there_and_may_not_be_made_is_refused
     assert (await client.ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)).beginStageResponse.stage
 
 
-async def test_a_scalable_topic_is_made_as_for_a_producer(world: World) -> None:
+async def test_scalable_topic_is_made_as_for_producer(world: World) -> None:
     begun = await ours(world).ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)
     assert begun.beginStageResponse.stage
     assert await world.node.scalable.read(topic_name(SCALABLE)) is not None
 
 
 @pytest.mark.setup(scalableTopicsEnabled="false")
-async def test_a_scalable_topic_is_refused_where_they_are_switched_off(world: World) -> None:
+async def test_scalable_topic_is_refused_where_they_are_switched_off(world: World) -> None:
     answer = await ours(world).ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)
     assert (answer.type, answer.error.error) == (_T.ERROR, pb.NotAllowedError)
 
 
-async def test_a_query_with_a_new_checkpoint_and_an_old_sink_is_told_what_to_do(world: World) -> None:
+async def test_query_with_new_checkpoint_and_old_sink_gets_remedy(world: World) -> None:
     client = ours(world)
     for run_of, batch in (("old/1", 0), ("old/1", 1)):
         begun = await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=batch, run=run_of)
@@ -112,7 +112,7 @@ async def test_a_query_with_a_new_checkpoint_and_an_old_sink_is_told_what_to_do(
         assert "option sinkId" in answer.error.message
 
 
-async def test_a_stage_is_seen_by_nobody_and_does_not_come_back_for_a_task_that_writes_on(world: World) -> None:
+async def test_stage_is_invisible_and_not_recreated_by_late_task(world: World) -> None:
     client = ours(world)
     await client.produce()
     begun = (await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=0)).beginStageResponse
@@ -138,7 +138,7 @@ class Except:
         return (action, resource) != ("produce", self.topic)
 
 
-async def test_who_may_not_publish_to_the_topic_does_nothing_with_its_stages(world: World) -> None:
+async def test_role_without_publish_right_cannot_use_stages(world: World) -> None:
     client = ours(world)
     begun = (await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=0)).beginStageResponse
     before = await world.node.sinks.find(topic_name(TOPIC), "s")

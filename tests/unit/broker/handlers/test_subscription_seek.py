@@ -38,7 +38,7 @@ async def marks(world: World) -> dict[SegmentId, Position]:
     return {id: one.subscriptions.get("s").cursor.mark for id, one in topics.items()}  # type: ignore[union-attr]
 
 
-async def test_words_times_and_places_move_every_segment_that_they_are_about(world: World) -> None:
+async def test_words_times_and_positions_move_all_concerned_segments(world: World) -> None:
     client = await a_subscription(world)
     await split(world)
     start = await marks(world)
@@ -55,7 +55,7 @@ async def test_words_times_and_places_move_every_segment_that_they_are_about(wor
     assert (await marks(world))[A] == last
 
 
-async def test_what_contradicts_itself_or_is_not_there_is_refused_and_nothing_moves(world: World) -> None:
+async def test_contradictory_or_missing_target_is_refused_and_moves_nothing(world: World) -> None:
     client = await a_subscription(world)
     before = await marks(world)
     record = await world.node.scalable.read(NAME)
@@ -78,7 +78,7 @@ async def test_what_contradicts_itself_or_is_not_there_is_refused_and_nothing_mo
     assert (await seek(client, places, incarnation=record.incarnation)).type == pb.BaseCommand.SUCCESS
 
 
-async def test_peer_without_our_extensions_sent_a_command_that_nobody_knows(world: World) -> None:
+async def test_peer_without_our_extensions_sent_command_that_nobody_knows(world: World) -> None:
     await a_subscription(world)
     before = await marks(world)
     client = world.client()
@@ -88,7 +88,7 @@ async def test_peer_without_our_extensions_sent_a_command_that_nobody_knows(worl
     assert await marks(world) == before
 
 
-async def test_what_is_no_place_is_refused_for_good_and_moves_nothing(world: World) -> None:
+async def test_invalid_position_is_refused_permanently_and_moves_nothing(world: World) -> None:
     client = await a_subscription(world)
     before = await marks(world)
     refused = await seek(client, {A: ReadPosition(-7, 3)})

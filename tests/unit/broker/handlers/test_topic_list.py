@@ -37,7 +37,7 @@ async def test_modes_tell_kept_and_unkept_topics_apart(world: World) -> None:
     assert sorted((await listed(client, mode=MODE.ALL)).topics) == [unkept, *kept]
 
 
-async def test_a_pattern_is_matched_whole_on_the_name_without_domain_and_partition(world: World) -> None:
+async def test_pattern_is_matched_whole_on_name_without_domain_and_partition(world: World) -> None:
     await create(world, "orders-1", "orders-2", "old-orders-1")
     await world.node.catalogue.create_partitioned(topic_name(f"{PREFIX}/orders-p"), 1)
     client = world.client()
@@ -47,7 +47,7 @@ async def test_a_pattern_is_matched_whole_on_the_name_without_domain_and_partiti
     assert list((await listed(client, topics_pattern="public/default/orders")).topics) == []
 
 
-async def test_an_equal_hash_saves_the_list(world: World) -> None:
+async def test_equal_hash_saves_list(world: World) -> None:
     await create(world, "a", "b")
     client = world.client()
     said = await listed(client)
@@ -58,7 +58,7 @@ async def test_an_equal_hash_saves_the_list(world: World) -> None:
     assert (await listed(client, topics_hash=said.topics_hash)).changed
 
 
-async def test_long_pattern_gets_the_whole_list_and_no_watch(world: World) -> None:
+async def test_long_pattern_gets_whole_list_and_no_watch(world: World) -> None:
     """As in Pulsar: a refusal would end the pattern consumers of its Java client."""
 
     await create(world, "a", "b")
@@ -72,7 +72,7 @@ async def test_long_pattern_gets_the_whole_list_and_no_watch(world: World) -> No
 
 
 @pytest.mark.parametrize("pattern", ["public/default/(", "public/default/[z-a]"])
-async def test_a_pattern_that_is_none_is_not_allowed(world: World, pattern: str) -> None:
+async def test_pattern_that_is_none_is_not_allowed(world: World, pattern: str) -> None:
     client = world.client()
     answer = await client.ask("GET_TOPICS_OF_NAMESPACE", namespace="public/default", topics_pattern=pattern)
     assert answer.error.error == pb.NotAllowedError
@@ -94,7 +94,7 @@ def updates(client: Client) -> list[tuple[list[str], list[str]]]:
     return [(list(one.new_topics), list(one.deleted_topics)) for one in said]
 
 
-async def test_a_watch_tells_what_comes_and_goes(world: World) -> None:
+async def test_watch_tells_what_comes_and_goes(world: World) -> None:
     await create(world, "a")
     client = world.client()
     said = (await watch(client)).watchTopicListSuccess
@@ -115,7 +115,7 @@ async def test_what_does_not_match_is_not_told(world: World) -> None:
     assert updates(client) == [([f"{PREFIX}/x-1"], [])]
 
 
-async def test_an_equal_hash_saves_the_watched_list_too(world: World) -> None:
+async def test_equal_hash_saves_watched_list_too(world: World) -> None:
     await create(world, "a")
     client = world.client()
     known = topics_hash([f"{PREFIX}/a"])
@@ -123,7 +123,7 @@ async def test_an_equal_hash_saves_the_watched_list_too(world: World) -> None:
     assert (list(said.topic), said.topics_hash) == ([], known)
 
 
-async def test_changes_during_the_listing_are_told_once_after_the_answer(world: World) -> None:
+async def test_changes_during_listing_are_told_once_after_answer(world: World) -> None:
     await create(world, "a", "b")
     client = world.client()
     world.metadata.hold_looks()
@@ -151,7 +151,7 @@ async def test_changes_during_the_listing_are_told_once_after_the_answer(world: 
         assert kinds.index("WATCH_TOPIC_LIST_SUCCESS") < kinds.index("WATCH_TOPIC_UPDATE")
 
 
-async def test_a_closed_watch_and_a_lost_connection_hear_nothing_more(world: World) -> None:
+async def test_closed_watch_and_lost_connection_hear_nothing_more(world: World) -> None:
     client, gone = world.client(), world.client()
     await watch(client)
     await watch(gone)
@@ -163,7 +163,7 @@ async def test_a_closed_watch_and_a_lost_connection_hear_nothing_more(world: Wor
     assert updates(client) == updates(gone) == []
 
 
-async def test_the_same_watch_again_replaces_the_first(world: World) -> None:
+async def test_same_watch_again_replaces_first(world: World) -> None:
     client = world.client()
     await watch(client)
     await watch(client)
@@ -172,7 +172,7 @@ async def test_the_same_watch_again_replaces_the_first(world: World) -> None:
     assert len(updates(client)) == 1
 
 
-async def test_a_watch_whose_listing_fails_is_not_left_behind(world: World) -> None:
+async def test_watch_whose_listing_fails_is_not_left_behind(world: World) -> None:
     client = world.client()
     await listed(client)  # the namespace is known
     world.metadata.faults.extend([lost_answer(happened=False)] * 20)

@@ -73,12 +73,12 @@ def told(written: list[bytes]) -> list[tuple[list[str], list[str], str]]:
     return [(list(one.new_topics), list(one.deleted_topics), one.topics_hash) for one in said]
 
 
-def test_partitions_match_by_the_name_of_their_topic() -> None:
+def test_partitions_match_by_name_of_their_topic() -> None:
     assert matching(re.compile("public/default/p"), [A, P]) == [P]
     assert matching(re.compile("public/default/"), [A, P]) == []
 
 
-async def test_change_while_the_list_is_read_is_told() -> None:
+async def test_change_while_list_is_read_is_told() -> None:
     names, reader = Names(A), Reader()
     names.meanwhile = [(True, B), (False, A)]
     watcher = await a_watcher(lists_of(names), reader)
@@ -102,7 +102,7 @@ async def test_news_that_are_none_are_not_told() -> None:
     assert told(reader.written) == [([], [A], topics_hash([]))]
 
 
-async def test_topic_that_comes_and_goes_in_one_turn_is_not_told() -> None:
+async def test_topic_created_and_deleted_in_one_turn_is_not_notified() -> None:
     names, reader = Names(A), Reader()
     await a_watcher(lists_of(names), reader)
     for added in (True, False, True, False):
@@ -111,7 +111,7 @@ async def test_topic_that_comes_and_goes_in_one_turn_is_not_told() -> None:
     assert reader.written == []
 
 
-async def test_last_watcher_closed_twice_ends_the_list_once() -> None:
+async def test_last_watcher_closed_twice_ends_list_once() -> None:
     names = Names(A)
     lists = lists_of(names)
     first, second = await a_watcher(lists, Reader()), await a_watcher(lists, Reader())
@@ -170,7 +170,7 @@ async def test_connection_with_too_many_watches_is_refused_one_more(world: World
     assert len(world.node.topics.lists) == 0
 
 
-async def test_what_came_and_went_during_a_gap_of_events_is_told_when_they_flow_again(world: World) -> None:
+async def test_changes_during_event_gap_are_notified_after_resync(world: World) -> None:
     for name in (A, B):
         await world.node.catalogue.create(topic_name(name))
     client = world.client()

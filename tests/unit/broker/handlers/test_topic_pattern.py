@@ -10,7 +10,7 @@ from magnetar.broker.handlers.topic_pattern import compiled
 CHARS_MAX = 50
 
 
-def test_a_pattern_is_on_the_name_without_its_domain() -> None:
+def test_pattern_is_on_name_without_its_domain() -> None:
     for text in ("persistent://public/default/x-.*", "public/default/x-.*"):
         found = compiled(text, CHARS_MAX)
         assert found is not None
@@ -22,14 +22,14 @@ def test_a_pattern_is_on_the_name_without_its_domain() -> None:
 @pytest.mark.parametrize(
     "text", ["(a+)+b", "(a|a)*b", "(a*)*(a*)*(a*)*b", "(.*)(.*)(.*)(.*)(.*)(.*)(.*)b", "((a{1,9}){1,9}){1,9}b"]
 )
-def test_a_pattern_made_to_run_for_ever_does_not(text: str) -> None:
+def test_pattern_made_to_run_for_ever_does_not(text: str) -> None:
     found = compiled(text, CHARS_MAX)
     assert found is not None
     assert found.fullmatch("a" * 4_000) is None
 
 
 @pytest.mark.parametrize("text", ["(?!internal-).*", "(a)\\1", ".*(?<=x)"])
-def test_what_cannot_be_matched_in_bounded_time_is_left_to_its_client(text: str) -> None:
+def test_pattern_beyond_budget_is_matched_by_its_client(text: str) -> None:
     assert compiled(text, CHARS_MAX) is None
 
 
@@ -39,7 +39,7 @@ def test_what_is_no_pattern_is_refused(text: str) -> None:
         compiled(text, CHARS_MAX)
 
 
-def test_pattern_of_a_large_program_is_left_to_the_client() -> None:
+def test_pattern_of_large_program_is_left_to_client() -> None:
     for text in (r"public/default/(\pL|\pN){1,900}", "public/default/" + ".{1000}" * 3):
         assert compiled(text, 1_000) is None
     assert compiled(r"public/default/[\pL\pN_-]+\.orders", 1_000) is not None

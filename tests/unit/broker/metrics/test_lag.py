@@ -28,7 +28,7 @@ def _ageless(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.real_clock
-async def test_the_consumers_of_a_queue_are_counted_once_each_and_its_lag_is_that_of_all_segments() -> None:
+async def test_queue_consumers_count_once_and_lag_covers_all_segments() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         await world.do("PUT", f"{X}/subscriptions/s")
@@ -57,7 +57,7 @@ async def test_the_consumers_of_a_queue_are_counted_once_each_and_its_lag_is_tha
 
 
 @pytest.mark.real_clock
-async def test_a_subscription_that_was_carried_over_is_undecided_until_its_first_consumer_comes() -> None:
+async def test_carried_subscription_is_undecided_until_first_consumer() -> None:
     async with a_world() as world:
         plain = "persistent://public/default/x"
         client = Client(world.node).connect()
@@ -72,7 +72,7 @@ async def test_a_subscription_that_was_carried_over_is_undecided_until_its_first
         assert not (await world.get(f"{X}/subscriptions"))["idle"]["undecided"]
 
 
-async def test_an_owner_that_does_not_answer_makes_its_segments_unknown_and_nothing_else(cluster: Cluster) -> None:
+async def test_silent_owner_leaves_only_its_segments_unknown(cluster: Cluster) -> None:
     [member] = cluster.members
     await member.service.create(NAME, segments=3)
     for name, kind in (("work", Type.QUEUE), ("s", Type.STREAM)):
@@ -118,7 +118,7 @@ async def test_lag_counts_messages_of_stream_queue_and_hold() -> None:
 
 
 @pytest.mark.real_clock
-async def test_lag_of_a_plain_topic_is_that_of_its_partitions() -> None:
+async def test_lag_of_plain_topic_is_that_of_its_partitions() -> None:
     async with a_world() as world:
         plain = topic_name("persistent://public/default/p")
         await world.do("PUT", "/admin/v2/persistent/public/default/p/partitions", 2)

@@ -17,7 +17,7 @@ BEHIND = TopicSample(
 DONE = TopicSample(topic_name("b"), messages_in=5)
 
 
-def test_sample_of_an_unloaded_topic_has_no_clients() -> None:
+def test_sample_of_unloaded_topic_has_no_clients() -> None:
     unloaded = Unloaded()
     unloaded.keep("a", BEHIND)
     unloaded.keep("b", DONE)
@@ -27,7 +27,7 @@ def test_sample_of_an_unloaded_topic_has_no_clients() -> None:
     assert ("a" in unloaded, "b" in unloaded, len(unloaded)) == (True, False, 1)
 
 
-def test_oldest_samples_are_dropped_beyond_the_bound() -> None:
+def test_oldest_samples_are_dropped_beyond_bound() -> None:
     unloaded = Unloaded()
     for number in range(UNLOADED_SAMPLES_MAX + 3):
         unloaded.keep(str(number), BEHIND)

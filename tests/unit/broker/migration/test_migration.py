@@ -42,7 +42,7 @@ async def prepared(cluster: Cluster, partitions: int) -> Writer:
     return writer
 
 
-async def test_a_subscription_is_carried_over_where_it_stands(cluster: Cluster) -> None:
+async def test_subscription_is_carried_over_where_it_stands(cluster: Cluster) -> None:
     writer = await prepared(cluster, 0)
     topic = await (await cluster.owner(PLAIN)).segment(PLAIN)
     audit = topic.subscriptions.get("audit")
@@ -67,9 +67,7 @@ async def cursors(cluster: Cluster) -> dict[int, dict[str, int]]:
 
 
 @pytest.mark.parametrize("partitions", [0, 3])
-async def test_a_topic_is_migrated_under_its_writer_and_keeps_every_key_in_order_and_every_subscription(
-    cluster: Cluster, partitions: int
-) -> None:
+async def test_migration_under_writer_keeps_key_order_and_subscriptions(cluster: Cluster, partitions: int) -> None:
     writer = await prepared(cluster, partitions)
     seen = await preview(cluster.living[0].node, PLAIN)
     assert ([one.name for one in seen.subscriptions], seen.messages) == (["audit", "billing"], len(KEYS))
@@ -114,7 +112,7 @@ QUICK = ("plain.guarded", "migration.carried", "reshape.sealed")  # the others w
 
 @pytest.mark.parametrize("step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in STEPS])
 @pytest.mark.setup(brokers=2)
-async def test_a_migration_whose_leader_dies_at_any_step_is_finished_by_the_next(cluster: Cluster, step: str) -> None:
+async def test_migration_of_dead_leader_is_finished_by_next(cluster: Cluster, step: str) -> None:
     writer = await prepared(cluster, 2)
     leader = cluster.living[0]
     reached = 0
@@ -142,7 +140,7 @@ async def test_a_migration_whose_leader_dies_at_any_step_is_finished_by_the_next
     writer.close()
 
 
-async def test_a_subscription_that_comes_while_its_topic_is_migrated_is_one_of_the_scalable_topic(
+async def test_subscription_created_during_migration_belongs_to_scalable_topic(
     cluster: Cluster,
 ) -> None:
     await prepared(cluster, 0)
@@ -163,7 +161,7 @@ async def test_a_subscription_that_comes_while_its_topic_is_migrated_is_one_of_t
     assert all("late" in one for one in (await cursors(cluster)).values()), "on every segment, the new ones too"
 
 
-async def test_the_type_of_a_subscription_is_that_of_who_is_attached_and_else_the_first_consumer_says_it(
+async def test_attached_or_first_consumer_decides_type_of_subscription(
     cluster: Cluster,
 ) -> None:
     (await prepared(cluster, 0)).close()
@@ -193,7 +191,7 @@ async def test_the_type_of_a_subscription_is_that_of_who_is_attached_and_else_th
         await member.service.subscribe(NAME, "billing", Type.STREAM, earliest=True)
 
 
-async def test_clients_that_would_be_left_behind_are_named_unless_it_is_forced(cluster: Cluster) -> None:
+async def test_stranded_clients_are_named_unless_forced(cluster: Cluster) -> None:
     (await prepared(cluster, 0)).close()
     node = cluster.living[0].node
     client = Client(node).connect(client_version="Pulsar-Java-v4.1.0")
@@ -232,7 +230,7 @@ async def test_what_is_no_plain_topic_is_not_migrated(cluster: Cluster) -> None:
         await preview(node, PLAIN)
 
 
-async def test_the_name_of_a_migrated_topic_is_free_again_when_all_of_it_is_deleted(cluster: Cluster) -> None:
+async def test_name_of_deleted_migrated_topic_is_free(cluster: Cluster) -> None:
     writer = await prepared(cluster, 2)
     writer.close()
     node = cluster.living[0].node
@@ -248,7 +246,7 @@ async def test_the_name_of_a_migrated_topic_is_free_again_when_all_of_it_is_dele
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_a_stored_message_that_is_sent_again_across_a_migration_is_stored_once(cluster: Cluster) -> None:
+async def test_message_repeated_across_migration_is_stored_once(cluster: Cluster) -> None:
     node = cluster.living[0].node
     await node.catalogue.create(PLAIN)
     client = Client(node).connect()
@@ -271,7 +269,7 @@ async def test_a_stored_message_that_is_sent_again_across_a_migration_is_stored_
     assert await send(2, 8, f"p-seg-{one.id}")
 
 
-async def test_a_record_says_that_the_topic_was_migrated(cluster: Cluster) -> None:
+async def test_record_says_that_topic_was_migrated(cluster: Cluster) -> None:
     await prepared(cluster, 0)
     await migrate(cluster.living[0].node, PLAIN, force=True, reason="larger")
     past = (await cluster.record()).history[-1]
@@ -282,7 +280,7 @@ async def test_a_record_says_that_the_topic_was_migrated(cluster: Cluster) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_migration_of_which_any_call_between_brokers_is_lost_is_done_all_the_same(happened: bool):
+def test_migration_survives_loss_of_any_broker_call(happened: bool):
     """Each in turn, on its way or on its way back, and its first repetition too."""
     for losing in range(60):
         lost = 0

@@ -42,7 +42,7 @@ def payloads(client: Client) -> list[bytes]:
     return [rest[-1:] for said, rest in client.heard.heard if said.type == pb.BaseCommand.MESSAGE]
 
 
-async def test_a_plain_topic_is_shown_as_the_real_broker_shows_it_to_the_real_client(world: World) -> None:
+async def test_plain_topic_is_shown_to_client_as_by_pulsar(world: World) -> None:
     said = trace("regular")
     [asked, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_LOOKUP"]
     [told, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_UPDATE"]
@@ -66,9 +66,7 @@ async def test_partitions_are_segments_and_those_that_come_are_told(world: World
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
-async def test_a_stream_consumer_of_a_plain_topic_is_given_the_plain_topics_and_goes_on_when_it_is_migrated(
-    world: World, partitions: int
-) -> None:
+async def test_stream_consumer_of_plain_topic_continues_after_migration(world: World, partitions: int) -> None:
     if partitions:
         await world.node.catalogue.create_partitioned(PLAIN, partitions)
     client = world.client(client_version=M1)
@@ -93,7 +91,7 @@ async def test_a_stream_consumer_of_a_plain_topic_is_given_the_plain_topics_and_
     assert all(one.segment_topic.startswith("segment://") for one in newest.segments if one.segment_id >= count)
 
 
-async def test_a_stream_consumer_that_marks_nothing_follows_a_migration_all_the_same(world: World) -> None:
+async def test_stream_consumer_that_marks_nothing_follows_migration_all_same(world: World) -> None:
     """As the Java client 5.0.0-M1, whose own broker gives it no plain topics."""
 
     client = world.client(client_version=M1)
@@ -102,9 +100,7 @@ async def test_a_stream_consumer_that_marks_nothing_follows_a_migration_all_the_
 
 
 @pytest.mark.parametrize(("where", "backlog"), [(pb.CommandSubscribe.Latest, 0), (pb.CommandSubscribe.Earliest, 1)])
-async def test_who_does_not_say_where_it_starts_when_it_registers_says_so_when_it_attaches(
-    world: World, where: int, backlog: int
-) -> None:
+async def test_start_missing_at_registration_is_given_at_attach(world: World, where: int, backlog: int) -> None:
     client = world.client(client_version=M1)
     await client.produce(1, topic=str(PLAIN))
     client.send(0, "1")
@@ -119,7 +115,7 @@ async def test_who_does_not_say_where_it_starts_when_it_registers_says_so_when_i
     assert found.backlog == backlog
 
 
-async def test_a_released_client_that_closes_its_consumer_of_a_plain_topic_leaves_it_to_the_others(
+async def test_released_client_closing_consumer_of_plain_topic_leaves_others(
     world: World,
 ) -> None:
     await world.node.catalogue.create_partitioned(PLAIN, 2)
@@ -136,7 +132,7 @@ async def test_a_released_client_that_closes_its_consumer_of_a_plain_topic_leave
     assert ids(pushes(second)[-1].assignment) == [0, 1]
 
 
-async def test_a_subscription_of_stream_consumers_is_not_removed_on_the_plain_topic(world: World) -> None:
+async def test_subscription_of_stream_consumers_is_not_removed_on_plain_topic(world: World) -> None:
     client = world.client(client_version=M1)
     await attach(client, (await consume(client, topic=str(PLAIN))).assignment, "a")
     said = await client.ask("UNSUBSCRIBE", consumer_id=10)
@@ -145,7 +141,7 @@ async def test_a_subscription_of_stream_consumers_is_not_removed_on_the_plain_to
     assert (await client.ask("UNSUBSCRIBE", consumer_id=3)).HasField("success"), "one of its own is"
 
 
-async def test_the_record_of_a_plain_topic_is_no_scalable_topic_and_goes_with_it(world: World) -> None:
+async def test_record_of_plain_topic_is_no_scalable_topic(world: World) -> None:
     node = world.node
     client = world.client(client_version=M1)
     await consume(client, topic=str(PLAIN))
@@ -176,7 +172,7 @@ async def test_partitions_that_come_are_given_out_to_stream_consumers(world: Wor
     assert ids(pushes(client)[-1].assignment) == [0, 1]
 
 
-async def test_a_subscription_that_was_being_made_when_the_guard_came_is_among_those_that_are_carried_h_d10(
+async def test_subscription_created_at_guard_time_is_carried_h_d10(
     world: World,
 ) -> None:
     topic = await world.topic(str(PLAIN))
@@ -196,7 +192,7 @@ async def test_a_subscription_that_was_being_made_when_the_guard_came_is_among_t
     assert [one.name for one in found.subscriptions] == ["late"]
 
 
-async def test_a_plain_topic_whose_record_another_owner_has_changed_is_opened_anew_and_can_be_guarded(
+async def test_plain_topic_changed_by_another_owner_is_reopened_and_guarded(
     world: World,
 ) -> None:
     stale = await world.topic(str(PLAIN))
@@ -212,7 +208,7 @@ async def test_a_plain_topic_whose_record_another_owner_has_changed_is_opened_an
     assert world.node.topics.loaded[PLAIN.canonical] is not stale
 
 
-async def test_the_end_of_a_migrated_plain_topic_is_told_when_the_disk_knows_h_f2(world: World) -> None:
+async def test_end_of_migrated_plain_topic_is_reported_when_durable_h_f2(world: World) -> None:
     """Whoever is told leaves for good: nobody would take what a crash brings back."""
 
     client = world.client()
@@ -232,7 +228,7 @@ async def test_the_end_of_a_migrated_plain_topic_is_told_when_the_disk_knows_h_f
     assert ends(client)
 
 
-async def test_a_migrated_plain_topic_is_neither_drained_nor_read_while_its_subscription_is_moved_h_d7(
+async def test_migrated_plain_topic_is_not_drained_during_seek_h_d7(
     world: World,
 ) -> None:
     """What a seek brings back would be taken for read, and what comes after it be read first."""
@@ -260,7 +256,7 @@ async def test_a_migrated_plain_topic_is_neither_drained_nor_read_while_its_subs
     assert said.error.error == pb.ServiceNotReady, "the plan gives it to nobody of this name"
 
 
-async def test_question_for_a_drained_segment_is_answered_in_time(world: World) -> None:
+async def test_question_for_drained_segment_is_answered_in_time(world: World) -> None:
     """D27: a peer may ask to wait for a year."""
 
     node, client = world.node, world.client()
@@ -279,7 +275,7 @@ async def test_question_for_a_drained_segment_is_answered_in_time(world: World) 
     assert await asking == Awaited(False)
 
 
-async def test_who_attaches_to_a_migrated_plain_topic_is_told_how_often_its_subscription_was_moved(
+async def test_consumer_of_migrated_plain_topic_learns_number_of_seeks(
     world: World,
 ) -> None:
     """Else its acknowledgements of before a seek would undo it."""
@@ -298,7 +294,7 @@ def ends(client: Client) -> int:
     return sum(said.type == pb.BaseCommand.REACHED_END_OF_TOPIC for said, _ in client.heard.heard)
 
 
-async def test_the_name_of_a_migrated_topic_is_given_to_no_other_and_its_guard_outlives_its_owner(world: World) -> None:
+async def test_migrated_name_is_reserved_and_guard_outlives_owner(world: World) -> None:
     node = world.node
     await node.catalogue.create(PLAIN)
     await migrate(node, PLAIN, force=False)
@@ -316,7 +312,7 @@ async def test_the_name_of_a_migrated_topic_is_given_to_no_other_and_its_guard_o
         await node.segments.plains.check_free(PLAIN)
 
 
-async def test_a_new_subscription_of_a_client_that_does_not_follow_is_refused_where_it_would_get_nothing(
+async def test_new_subscription_of_unable_client_is_refused(
     world: World,
 ) -> None:
     """It would be told of success, get nothing for ever, and keep all that comes after from being dropped."""
@@ -338,7 +334,7 @@ async def test_a_new_subscription_of_a_client_that_does_not_follow_is_refused_wh
     assert (await client.subscribe(5, topic=str(PLAIN), subscription="rest")).HasField("success"), "from the start"
 
 
-async def test_a_watch_of_a_plain_topic_is_told_what_it_became_and_that_it_is_gone(world: World) -> None:
+async def test_watch_of_plain_topic_reports_migration_and_deletion(world: World) -> None:
     node = world.node
     await node.catalogue.create(PLAIN)
     client = world.client(**OURS)

@@ -22,9 +22,7 @@ def closed(client: Client) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
-async def test_an_old_consumer_left_on_the_sealed_topic_makes_way_for_the_stream_consumer_that_the_plan_names(
-    world: World, kind: int
-) -> None:
+async def test_old_consumer_on_sealed_topic_yields_to_planned_stream_consumer(world: World, kind: int) -> None:
     """It may have stopped reading: the new one would wait for it without a word."""
 
     old, new = world.client(), world.client(**OURS)
@@ -48,7 +46,7 @@ async def test_an_old_consumer_left_on_the_sealed_topic_makes_way_for_the_stream
 
 @pytest.mark.parametrize(("kind", "goes"), [(KEY_SHARED, True), (SHARED, False)])
 @pytest.mark.parametrize("read", [True, False])
-async def test_an_old_consumer_left_on_the_sealed_topic_keeps_no_queue_consumer_away(
+async def test_old_consumer_on_sealed_topic_admits_queue_consumer(
     world: World, kind: int, goes: bool, read: bool
 ) -> None:
     old, new = world.client(), world.client(**OURS)
@@ -71,7 +69,7 @@ async def test_an_old_consumer_left_on_the_sealed_topic_keeps_no_queue_consumer_
     assert payloads(new) == [b"a"] * (goes and not read)
 
 
-async def test_old_consumers_that_are_no_obstacle_and_those_of_others_stay(world: World) -> None:
+async def test_harmless_and_foreign_old_consumers_stay(world: World) -> None:
     old, new, third = world.client(), world.client(**OURS), world.client(**OURS)
     old.wire.polite = new.wire.polite = True
     await old.subscribe(1, topic=str(PLAIN), subscription="other", subType=EXCLUSIVE)

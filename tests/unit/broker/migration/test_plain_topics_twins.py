@@ -13,9 +13,7 @@ from tests.unit.broker.world import World
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
-async def test_a_client_that_names_a_scalable_topic_makes_none_beside_a_plain_one(
-    world: World, partitions: int
-) -> None:
+async def test_client_that_names_scalable_topic_makes_none_beside_plain_one(world: World, partitions: int) -> None:
     """Clients that know scalable topics would leave the plain one for it without a word."""
 
     if partitions:
@@ -29,7 +27,7 @@ async def test_a_client_that_names_a_scalable_topic_makes_none_beside_a_plain_on
     assert not (await watch(world.client(**OURS), X)).HasField("error")
 
 
-async def test_a_client_that_names_a_plain_topic_makes_none_beside_a_scalable_one(world: World) -> None:
+async def test_client_that_names_plain_topic_makes_none_beside_scalable_one(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     for name in (str(PLAIN), f"{PLAIN}-partition-0"):
@@ -41,7 +39,7 @@ async def test_a_client_that_names_a_plain_topic_makes_none_beside_a_scalable_on
 
 
 @pytest.mark.parametrize("ending", ["-s-RETRY", "-DLQ"])
-async def test_clients_have_topics_for_put_off_and_dead_messages_by_both_names(world: World, ending: str) -> None:
+async def test_clients_have_retry_and_dead_letter_topics_by_both_names(world: World, ending: str) -> None:
     """Those of a topic that was migrated are named after it as each consumer was asked for it."""
 
     plain, scalable = f"{PLAIN}{ending}", f"{X}{ending}"

@@ -27,13 +27,13 @@ def secret(given: str) -> Settings:
 
 
 @pytest.mark.parametrize("given", ["", "token:", "token:short", "token:fifteen letters"])
-def test_no_cluster_without_a_secret(given: str) -> None:
+def test_no_cluster_without_secret(given: str) -> None:
     with pytest.raises(Misuse, match="requires the secret"):
         check_secret(secret(given))
     check_secret(secret("token:" + 16 * "x"))
 
 
-async def test_only_the_secret_makes_a_caller_a_broker(cluster: Cluster) -> None:
+async def test_only_secret_makes_caller_broker(cluster: Cluster) -> None:
     node = cluster.members[0].node
     right = broker_cluster.SECRET[KEY].removeprefix("token:")
     assert is_peer(node, Secret(f"Bearer {right}"))
@@ -43,7 +43,7 @@ async def test_only_the_secret_makes_a_caller_a_broker(cluster: Cluster) -> None
     assert not is_peer(node, Secret(f"Bearer {right}"))
 
 
-async def test_caller_without_the_secret_is_refused_and_changes_nothing(cluster: Cluster) -> None:
+async def test_caller_without_secret_is_refused_and_changes_nothing(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     await owner.node.peers.owner(NAME).create("op", Term(0))
     content = b'{"topic":"%s","request":{"type":"Seal","op":"x","term":0}}' % str(NAME).encode()
@@ -54,7 +54,7 @@ async def test_caller_without_the_secret_is_refused_and_changes_nothing(cluster:
 
 
 @pytest.mark.parametrize("kind", [Create, Seal, Delete])
-async def test_term_of_a_plain_topic_is_nothing_but_zero(cluster: Cluster, kind: type[Create | Seal | Delete]) -> None:
+async def test_term_of_plain_topic_is_nothing_but_zero(cluster: Cluster, kind: type[Create | Seal | Delete]) -> None:
     owner, _ = await cluster.find()
     await owner.node.peers.owner(NAME).create("op", Term(0))
     for term in (HUGE, Term(1), Term(-1)):
@@ -65,7 +65,7 @@ async def test_term_of_a_plain_topic_is_nothing_but_zero(cluster: Cluster, kind:
 
 
 @pytest.mark.setup(network=broker_cluster.Network)
-async def test_term_of_a_segment_is_bounded_by_its_record(cluster: Cluster) -> None:
+async def test_term_of_segment_is_bounded_by_its_record(cluster: Cluster) -> None:
     leader = cluster.members[0].node
     await leader.scalable.create(SCALABLE, segments=1)
     await leader.scalable.split(SCALABLE, SegmentId(0))

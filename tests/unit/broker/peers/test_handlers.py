@@ -23,7 +23,7 @@ async def a_topic(world: World) -> Topic:
     return found
 
 
-async def test_create_makes_the_cursor_set_equal_however_often_it_comes(world: World) -> None:
+async def test_create_makes_cursor_set_equal_however_often_it_comes(world: World) -> None:
     owner = world.node.peers.owner(NAME)
     assert (await owner.create("op-1", Term(1), ("a", "b"))).cursors == ("a", "b")
     assert (await owner.create("op-1", Term(1), ("a", "b"))).cursors == ("a", "b")
@@ -32,7 +32,7 @@ async def test_create_makes_the_cursor_set_equal_however_often_it_comes(world: W
     assert {found.name for found in (await a_topic(world)).subscriptions} == {"b", "c"}
 
 
-async def test_a_late_create_takes_nothing_from_a_topic_in_use(world: World) -> None:
+async def test_late_create_takes_nothing_from_topic_in_use(world: World) -> None:
     owner = world.node.peers.owner(NAME)
     await owner.create("op-1", Term(1), ("a",))
     client = world.client()
@@ -43,7 +43,7 @@ async def test_a_late_create_takes_nothing_from_a_topic_in_use(world: World) -> 
     assert (await owner.create("op-1", Term(1), ("a",))).cursors == ("a", "since")
 
 
-async def test_a_topic_that_somebody_else_made_is_not_made_anew(world: World) -> None:
+async def test_topic_that_somebody_else_made_is_not_made_anew(world: World) -> None:
     await world.topic()
     with pytest.raises(Conflict, match="created by a client"):
         await world.node.peers.owner(NAME).create("op-1", Term(1))
@@ -53,7 +53,7 @@ async def test_a_topic_that_somebody_else_made_is_not_made_anew(world: World) ->
         await world.node.peers.owner(other).create("op-2", Term(2))
 
 
-async def test_a_lower_term_is_fenced_also_by_the_next_owner(world: World) -> None:
+async def test_lower_term_is_fenced_also_by_next_owner(world: World) -> None:
     owner = world.node.peers.owner(NAME)
     await owner.create("op-1", Term(5), ("a",))
     await world.node.topics.unload(NAME)
@@ -68,7 +68,7 @@ async def test_a_lower_term_is_fenced_also_by_the_next_owner(world: World) -> No
     assert {found.name for found in (await a_topic(world)).subscriptions} == {"a"}
 
 
-async def test_seal_is_final_and_says_the_same_again(world: World) -> None:
+async def test_seal_is_final_and_says_same_again(world: World) -> None:
     client = world.client()
     await client.produce()
     client.send(0, "m")
@@ -92,7 +92,7 @@ async def test_delete_twice_is_deleted_once(world: World) -> None:
     assert not await world.node.catalogue.exists(NAME)
 
 
-async def test_flush_answers_what_a_crash_would_keep(world: World) -> None:
+async def test_flush_answers_what_crash_would_keep(world: World) -> None:
     client = world.client()
     await client.produce()
     await client.subscribe(permits=10)
@@ -115,7 +115,7 @@ async def test_calls_for_one_topic_wait_for_each_other(world: World) -> None:
     assert len(world.node.handlers._locks) == 0
 
 
-async def test_a_topic_that_keeps_nothing_has_no_end(world: World) -> None:
+async def test_topic_that_keeps_nothing_has_no_end(world: World) -> None:
     name = topic_name("non-persistent://public/default/loose")
     await world.node.topics.get(name, create=True)
     with pytest.raises(Refused):
@@ -123,7 +123,7 @@ async def test_a_topic_that_keeps_nothing_has_no_end(world: World) -> None:
     assert (await world.node.peers.owner(name).delete("op", Term(1), force=True)).existed
 
 
-async def test_a_topic_of_a_broker_that_is_not_reached_is_left_alone(cluster: Cluster) -> None:
+async def test_topic_of_broker_that_is_not_reached_is_left_alone(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     await owner.node.peers.owner(NAME).create("op-1", Term(1), ("a",))
     with pytest.raises(NotReady, match="no broker answers"):

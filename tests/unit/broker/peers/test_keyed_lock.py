@@ -10,7 +10,7 @@ from magnetar.broker.peers.keyed_lock import KeyedLock
 
 
 @pytest.mark.real_clock
-async def test_those_of_one_name_go_one_after_the_other_and_another_name_does_not_wait() -> None:
+async def test_callers_of_one_name_queue_and_other_names_do_not() -> None:
     gates, went = KeyedLock(), list[str]()
     first_may_go = asyncio.Event()
 
@@ -31,7 +31,7 @@ async def test_those_of_one_name_go_one_after_the_other_and_another_name_does_no
     assert len(gates) == 0
 
 
-def test_one_that_fails_or_gives_up_while_it_waits_leaves_the_gate_open() -> None:
+def test_failed_or_cancelled_waiter_leaves_lock_free() -> None:
     async def body() -> None:
         gates = KeyedLock()
         fails = asyncio.ensure_future(enter(gates, fails=True))

@@ -48,7 +48,7 @@ def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
     broker_cluster.run(lambda cluster: body(cluster, made[0]), network=network)
 
 
-def test_what_another_broker_asks_is_done_by_the_owner() -> None:
+def test_what_another_broker_asks_is_done_by_owner() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
@@ -63,7 +63,7 @@ def test_what_another_broker_asks_is_done_by_the_owner() -> None:
     run(body)
 
 
-def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
+def test_unowned_topic_is_acquired_by_chosen_broker() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         for number in range(100):
@@ -78,7 +78,7 @@ def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it()
     run(body)
 
 
-def test_an_error_of_the_owner_arrives_as_it_was() -> None:
+def test_error_of_owner_arrives_as_it_was() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         asked = other.node.peers.owner(NAME)
@@ -134,7 +134,7 @@ def test_strange_answers_are_no_answers(status: int, content: bytes, means: type
     run(body)
 
 
-def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
+def test_call_at_wrong_broker_has_no_effect() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         owner, other = await cluster.find()
         await owner.node.peers.owner(NAME).create("op", PLAIN, ("a",))
@@ -146,7 +146,7 @@ def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_t
     run(body)
 
 
-def test_what_goes_over_survives_the_way() -> None:
+def test_what_goes_over_survives_way() -> None:
     call = PeerRequest(str(NAME), Create(op="op", term=PLAIN, cursors=("a",)))
     assert msgspec.json.decode(msgspec.json.encode(call), type=PeerRequest) == call
     reply = PeerReply(error="Refused", what="no", wire=22, http=412)
@@ -166,7 +166,7 @@ async def owners(cluster: Cluster) -> dict[int, Member]:
     return found
 
 
-def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
+def test_topic_over_two_brokers_is_created_reshaped_and_deleted() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
@@ -191,7 +191,7 @@ def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_dele
     run(body)
 
 
-def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
+def test_stream_consumer_learns_children_when_remote_parent_is_drained() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         one, other = cluster.members
         await one.node.scalable.create(SCALABLE, segments=8)
@@ -207,7 +207,7 @@ def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_brok
     run(body)
 
 
-def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
+def test_stream_consumer_registers_and_leaves_through_other_broker() -> None:
     async def body(cluster: Cluster, network: Network) -> None:
         leader, other = cluster.members
         await leader.node.scalable.create(SCALABLE, segments=2)
@@ -229,7 +229,7 @@ def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() 
 
 
 @pytest.mark.setup(network=Network)
-async def test_calls_are_made_with_the_secret_of_the_cluster(cluster: Cluster) -> None:
+async def test_calls_are_made_with_secret_of_cluster(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     asked = other.node.peers.owner(NAME)
     assert (await asked.create("op", PLAIN)).cursors == ()

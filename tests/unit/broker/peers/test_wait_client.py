@@ -114,7 +114,7 @@ async def test_lost_call_loses_no_wait() -> None:
     await pair.close()
 
 
-async def test_result_of_a_lost_answer_arrives_with_the_next() -> None:
+async def test_result_of_lost_answer_arrives_with_next() -> None:
     pair = Pair()
     pair.end("a")
     pair.loses_answers = 1
@@ -153,7 +153,7 @@ async def test_wait_ends_without_answer_after_its_time() -> None:
     await pair.close()
 
 
-async def test_cancelled_wait_ends_at_the_receiver() -> None:
+async def test_cancelled_wait_ends_at_receiver() -> None:
     pair = Pair()
     first, second = pair.ask("a"), pair.ask("b")
     await settle()
@@ -193,7 +193,7 @@ async def test_restarted_receiver_gets_all_waits() -> None:
     await pair.close()
 
 
-async def test_receiver_forgets_a_caller_that_stays_away() -> None:
+async def test_receiver_forgets_caller_that_stays_away() -> None:
     pair = Pair()
     wait = pair.ask("a", wait_s=1_000.0)
     await settle()

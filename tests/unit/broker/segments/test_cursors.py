@@ -30,7 +30,7 @@ def segment(record_range: str) -> str:
     return f"segment://public/default/x/{record_range}"
 
 
-async def test_properties_of_a_queue_are_the_first_that_were_given_and_those_of_its_children_while_nobody_is_there(
+async def test_queue_properties_are_first_ones_and_those_of_children(
     world: World,
 ) -> None:
     await world.node.scalable.create(NAME, segments=2)
@@ -48,7 +48,7 @@ async def test_properties_of_a_queue_are_the_first_that_were_given_and_those_of_
     assert (await world.client().subscribe(4, segment("0000-3fff-2"))).HasField("success")  # the life is its own
 
 
-async def test_properties_of_a_stream_come_with_its_first_segment_and_go_to_all(world: World) -> None:
+async def test_stream_properties_come_with_first_segment_and_reach_all(world: World) -> None:
     await world.node.scalable.create(NAME)
     client = world.client()
     await consume(client, "a")
@@ -63,7 +63,7 @@ async def test_properties_of_a_stream_come_with_its_first_segment_and_go_to_all(
 
 
 @pytest.mark.parametrize("before", [None, OTHER])
-async def test_properties_of_a_plain_topic_are_taken_where_none_were_given_before(
+async def test_plain_topic_properties_are_used_if_none_were_given(
     world: World, before: list[dict[str, str]] | None
 ) -> None:
     await world.client().subscribe(1, **({} if before is None else {"subscription_properties": before}))
@@ -73,7 +73,7 @@ async def test_properties_of_a_plain_topic_are_taken_where_none_were_given_befor
     assert found.cursor.properties == {"team": "x" if before is None else "y"}
 
 
-async def test_properties_of_a_plain_topic_that_was_migrated_go_to_its_segments(world: World) -> None:
+async def test_properties_of_migrated_topic_reach_its_segments(world: World) -> None:
     plain = "persistent://public/default/x"
     await world.client().subscribe(1, plain, subscription_properties=TEAM)
     await migrate(world.node, topic_name(plain), force=True)

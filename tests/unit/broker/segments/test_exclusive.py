@@ -75,7 +75,7 @@ async def topic(cluster: Cluster, segments: int) -> Member:
 
 
 @pytest.mark.setup(2, network=Network)
-async def test_who_is_exclusive_on_one_segment_is_exclusive_on_all_of_them(cluster: Cluster) -> None:
+async def test_exclusive_producer_of_segment_is_exclusive_on_topic(cluster: Cluster) -> None:
     await topic(cluster, 8)
     a, b, c = Somebody(cluster, "a"), Somebody(cluster, "b"), Somebody(cluster, "c", pb.Shared)
     assert await a.attach(0) == "ready"
@@ -88,7 +88,7 @@ async def test_who_is_exclusive_on_one_segment_is_exclusive_on_all_of_them(clust
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_a_shared_producer_of_any_segment_keeps_an_exclusive_one_out(cluster: Cluster) -> None:
+async def test_shared_producer_of_any_segment_keeps_exclusive_one_out(cluster: Cluster) -> None:
     member = await topic(cluster, 2)
     a, c = Somebody(cluster, "a"), Somebody(cluster, "c", pb.Shared)
     assert await c.attach(1) == "ready"
@@ -103,7 +103,7 @@ async def test_a_shared_producer_of_any_segment_keeps_an_exclusive_one_out(clust
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_the_children_of_a_split_go_to_the_holder_and_to_nobody_else_h_e11(cluster: Cluster) -> None:
+async def test_children_of_split_belong_to_exclusive_holder_h_e11(cluster: Cluster) -> None:
     member = await topic(cluster, 1)
     a, b = Somebody(cluster, "a"), Somebody(cluster, "b")
     assert await a.attach(0) == "ready"
@@ -117,7 +117,7 @@ async def test_the_children_of_a_split_go_to_the_holder_and_to_nobody_else_h_e11
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_a_holder_that_never_came_back_after_a_split_is_not_waited_for_for_ever(cluster: Cluster) -> None:
+async def test_holder_absent_after_split_is_not_awaited_without_bound(cluster: Cluster) -> None:
     member = await topic(cluster, 1)
     a, b = Somebody(cluster, "a"), Somebody(cluster, "b")
     assert await a.attach(0) == "ready"
@@ -131,7 +131,7 @@ async def test_a_holder_that_never_came_back_after_a_split_is_not_waited_for_for
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_a_holder_that_left_makes_room_for_the_next_and_for_shared_ones(cluster: Cluster) -> None:
+async def test_leaving_holder_makes_room_for_next_and_shared_producers(cluster: Cluster) -> None:
     await topic(cluster, 2)
     a, b, c = Somebody(cluster, "a"), Somebody(cluster, "b"), Somebody(cluster, "c", pb.Shared)
     for segment in (0, 1):
@@ -149,7 +149,7 @@ async def test_a_holder_that_left_makes_room_for_the_next_and_for_shared_ones(cl
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_who_waits_for_the_topic_gets_it_when_the_last_segment_is_free(cluster: Cluster) -> None:
+async def test_waiting_producer_gets_topic_when_last_segment_is_free(cluster: Cluster) -> None:
     await topic(cluster, 2)
     a, b = Somebody(cluster, "a"), Somebody(cluster, "b", pb.WaitForExclusive)
     for segment in (0, 1):
@@ -167,7 +167,7 @@ async def test_who_waits_for_the_topic_gets_it_when_the_last_segment_is_free(clu
 
 
 @pytest.mark.setup(2, network=Network)
-async def test_who_fences_takes_all_segments_and_the_old_holder_stays_out(cluster: Cluster) -> None:
+async def test_who_fences_takes_all_segments_and_old_holder_stays_out(cluster: Cluster) -> None:
     await topic(cluster, 8)
     a, b = Somebody(cluster, "a"), Somebody(cluster, "b", pb.ExclusiveWithFencing)
     for segment in range(8):
@@ -187,7 +187,7 @@ async def test_who_fences_takes_all_segments_and_the_old_holder_stays_out(cluste
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_a_producer_that_was_let_in_before_another_took_the_topic_is_found_out(cluster: Cluster) -> None:
+async def test_producer_admitted_before_exclusive_holder_is_detected(cluster: Cluster) -> None:
     """Looking at the record and attaching are two steps: between them another claims the topic."""
 
     member = await topic(cluster, 2)
@@ -207,7 +207,7 @@ async def test_a_producer_that_was_let_in_before_another_took_the_topic_is_found
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_a_claim_that_finds_the_holder_back_gives_it_the_topic_again(cluster: Cluster) -> None:
+async def test_claim_that_finds_holder_back_gives_it_topic_again(cluster: Cluster) -> None:
     """Else the record names nobody, and a shared producer gets a child of the next split."""
 
     member = await topic(cluster, 2)
@@ -278,7 +278,7 @@ async def test_unnamed_exclusive_producer_keeps_its_name_on_another_connection(c
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_second_unnamed_exclusive_producer_of_a_connection_is_fenced(cluster: Cluster) -> None:
+async def test_second_unnamed_exclusive_producer_of_connection_is_fenced(cluster: Cluster) -> None:
     member = await topic(cluster, 2)
     one = Unnamed(member)
     await one.attach(1, 0)
@@ -305,7 +305,7 @@ async def test_second_unnamed_producer_that_waits_gets_one_name(cluster: Cluster
 
 
 @pytest.mark.setup(1, network=Network)
-async def test_unnamed_shared_producers_of_a_segment_get_different_names(cluster: Cluster) -> None:
+async def test_unnamed_shared_producers_of_segment_get_different_names(cluster: Cluster) -> None:
     one = Unnamed(await topic(cluster, 1))
     answers = [await one.attach(1, 0, pb.Shared), await one.attach(2, 0, pb.Shared)]
     assert [answer for answer, _ in answers] == ["ready", "ready"]

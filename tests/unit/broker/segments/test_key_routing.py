@@ -28,7 +28,7 @@ def slot(entry: bytes, routing: Routing = Routing.HIGH16) -> int | None:
 
 
 @pytest.mark.parametrize("routing", Routing)
-def test_an_entry_lies_where_its_key_does(routing: Routing) -> None:
+def test_entry_lies_where_its_key_does(routing: Routing) -> None:
     assert slot(an_entry(partition_key="k"), routing) == segment_hash("k", routing)
     assert slot(an_entry(partition_key="k", ordering_key=b"o"), routing) == segment_hash("o", routing)
     assert slot(an_entry(partition_key="/w==", partition_key_b64_encoded=True), routing) == segment_hash(
@@ -36,20 +36,20 @@ def test_an_entry_lies_where_its_key_does(routing: Routing) -> None:
     )
 
 
-def test_what_a_sink_sends_without_a_key_lies_by_producer_and_number() -> None:
+def test_what_sink_sends_without_key_lies_by_producer_and_number() -> None:
     """As `client.router` spreads it, by the name without that of the segment."""
     assert slot(an_entry()) == segment_hash("__sink-q-0-7", Routing.HIGH16)
     assert slot(an_entry(number=8)) == segment_hash("__sink-q-0-8", Routing.HIGH16)
 
 
-def test_what_others_send_without_a_key_and_batches_lie_nowhere() -> None:
+def test_what_others_send_without_key_and_batches_lie_nowhere() -> None:
     assert slot(an_entry("orders-seg-3")) is None
     assert slot(an_entry(batch=True)) is None
     assert slot(an_entry(batch=True, partition_key="k")) is None
     assert slot(b"\x0e\x01") is None
 
 
-def test_what_is_not_of_the_segment_lies_nowhere() -> None:
+def test_what_is_not_of_segment_lies_nowhere() -> None:
     low = next(n for n in range(99) if segment_hash(f"__sink-q-0-{n}", Routing.HIGH16) < 0x8000)
     entry = an_entry(number=low)
     assert slots(HALF, Routing.HIGH16)(entry, 0, len(entry)) is None

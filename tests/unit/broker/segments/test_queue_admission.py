@@ -52,7 +52,7 @@ def ended(client: Client) -> bool:
     return any(said.type == END for said, _ in client.heard.heard)
 
 
-async def test_the_first_consumer_of_one_segment_makes_the_subscription_with_cursors_on_all_of_them_h_d3_h_d5(
+async def test_first_consumer_creates_subscription_with_all_cursors_h_d3_h_d5(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME, segments=2)
@@ -71,7 +71,7 @@ async def test_the_first_consumer_of_one_segment_makes_the_subscription_with_cur
     assert record.incarnation == made.incarnation
 
 
-async def test_a_consumer_at_the_end_is_done_with_sealed_segments_and_its_children_begin_at_their_start_h_d4(
+async def test_consumer_at_end_skips_sealed_segments_and_reads_children_h_d4(
     world: World,
 ) -> None:
     await world.node.scalable.create(NAME)
@@ -87,7 +87,7 @@ async def test_a_consumer_at_the_end_is_done_with_sealed_segments_and_its_childr
     assert len(delivered(one)) == 2
 
 
-async def test_consumers_that_come_first_to_several_segments_at_once_make_one_subscription_h_d3(world: World) -> None:
+async def test_concurrent_first_consumers_create_one_subscription_h_d3(world: World) -> None:
     record = await world.node.scalable.create(NAME, segments=4)
     client = world.client()
     asked = [world.spawn(client.subscribe(id + 1, topic=topic_of(record, id))) for id in range(4)]
@@ -106,9 +106,7 @@ async def test_consumers_that_come_first_to_several_segments_at_once_make_one_su
 
 
 @pytest.mark.parametrize(("kind", "offered"), [(Type.STREAM, "Exclusive"), (Type.QUEUE, "Shared")])
-async def test_a_consumer_of_another_kind_than_the_record_is_refused_with_both_named_h_d6(
-    world: World, kind: Type, offered: str
-) -> None:
+async def test_consumer_of_wrong_kind_is_refused_with_both_named_h_d6(world: World, kind: Type, offered: str) -> None:
     record = await world.node.scalable.create(NAME)
     await world.node.scalable.subscribe(NAME, "s", kind, earliest=True)
     other = EXCLUSIVE if kind is Type.QUEUE else pb.CommandSubscribe.Shared
@@ -118,7 +116,7 @@ async def test_a_consumer_of_another_kind_than_the_record_is_refused_with_both_n
         assert f"of type {kind}: its segments accept {offered} consumers" in said.error.message
 
 
-async def test_a_sealed_segment_ends_only_when_every_consumer_of_the_subscription_is_done_with_it_h_f13(
+async def test_sealed_segment_ends_when_every_consumer_finished_it_h_f13(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME)
@@ -144,7 +142,7 @@ async def test_a_sealed_segment_ends_only_when_every_consumer_of_the_subscriptio
     assert ended(two)
 
 
-async def test_a_delayed_message_keeps_its_sealed_segment_from_being_drained_until_it_was_delivered(
+async def test_delayed_message_delays_drain_until_delivery(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME)
@@ -165,7 +163,7 @@ async def test_a_delayed_message_keeps_its_sealed_segment_from_being_drained_unt
     assert ended(client)
 
 
-async def test_a_consumer_that_comes_back_after_its_subscription_was_removed_makes_none_h_d9(world: World) -> None:
+async def test_consumer_returning_to_removed_subscription_creates_none_h_d9(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     client = world.client()
     await client.subscribe(topic=topic_of(record, 0))
@@ -176,7 +174,7 @@ async def test_a_consumer_that_comes_back_after_its_subscription_was_removed_mak
 
 
 @pytest.mark.setup(allowAutoSubscriptionCreation="false")
-async def test_where_subscriptions_are_not_made_by_consumers_none_is_made_on_segments_either(world: World) -> None:
+async def test_consumers_create_no_subscription_where_policy_forbids(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     said = await world.client().subscribe(topic=topic_of(record, 0))
     assert said.error.error == pb.SubscriptionNotFound
@@ -184,7 +182,7 @@ async def test_where_subscriptions_are_not_made_by_consumers_none_is_made_on_seg
     assert (await world.client().subscribe(topic=topic_of(record, 0))).HasField("success")
 
 
-async def test_a_subscription_is_not_removed_from_one_segment_alone(world: World) -> None:
+async def test_subscription_is_not_removed_from_one_segment_alone(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     client = world.client()
     await client.subscribe(topic=topic_of(record, 0))
@@ -193,7 +191,7 @@ async def test_a_subscription_is_not_removed_from_one_segment_alone(world: World
     assert (await segment(world, 0)).subscriptions.get("s") is not None
 
 
-async def test_a_subscription_left_over_from_an_earlier_life_of_the_topic_is_not_the_one_that_is_meant_h_c1(
+async def test_subscription_of_earlier_incarnation_is_ignored_h_c1(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME)

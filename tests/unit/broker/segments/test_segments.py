@@ -65,7 +65,7 @@ def keys_of(record: Record, id: int) -> list[str]:
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_what_the_parent_stored_is_a_duplicate_on_its_child_however_often_it_was_split(world: World) -> None:
+async def test_duplicate_of_parent_is_detected_on_child_after_splits(world: World) -> None:
     service = world.node.scalable
     record = await service.create(NAME)
     client = world.client()
@@ -86,7 +86,7 @@ async def test_what_the_parent_stored_is_a_duplicate_on_its_child_however_often_
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_after_a_merge_each_half_keeps_its_own_mark(world: World) -> None:
+async def test_after_merge_each_half_keeps_its_own_mark(world: World) -> None:
     service = world.node.scalable
     record = await service.create(NAME, segments=2)
     client = world.client()
@@ -113,7 +113,7 @@ async def test_after_a_merge_each_half_keeps_its_own_mark(world: World) -> None:
     assert await send(client, 3, 7, low) == "stored"
 
 
-async def test_a_producer_that_routes_otherwise_is_refused_with_the_reason(world: World) -> None:
+async def test_producer_that_routes_otherwise_is_refused_with_reason(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     java, newer = (
         world.client(client_version="Pulsar-Java-v5.0.0-M1"),
@@ -127,7 +127,7 @@ async def test_a_producer_that_routes_otherwise_is_refused_with_the_reason(world
     assert (await attach(ours, record, 0, "r")).HasField("producer_success")
 
 
-async def test_a_key_of_another_segment_is_refused(world: World) -> None:
+async def test_key_of_another_segment_is_refused(world: World) -> None:
     record = await world.node.scalable.create(NAME, segments=2)
     client = world.client()
     await attach(client, record, 0)
@@ -135,7 +135,7 @@ async def test_a_key_of_another_segment_is_refused(world: World) -> None:
     assert await send(client, 0, 1, keys_of(record, 0)[0]) == "stored"
 
 
-async def test_a_key_of_another_segment_is_found_anywhere_in_what_came_and_batches_are_passed_over_h_e10(
+async def test_foreign_key_in_batch_is_found_anywhere_h_e10(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME, segments=2)
@@ -156,13 +156,13 @@ async def test_a_key_of_another_segment_is_found_anywhere_in_what_came_and_batch
         assert (refusal(b"".join(entries), offsets, counts) is not None) == refused
 
 
-async def test_a_stream_subscription_is_made_on_the_topic_and_not_on_a_segment(world: World) -> None:
+async def test_stream_subscription_is_made_on_topic_and_not_on_segment(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     said = await world.client().subscribe(topic=topic_of(record, 0), subType=pb.CommandSubscribe.Exclusive)
     assert said.error.error == pb.SubscriptionNotFound
 
 
-async def test_late_calls_of_a_plan_that_is_over_change_nothing(world: World) -> None:
+async def test_late_calls_of_plan_that_is_over_change_nothing(world: World) -> None:
     service = world.node.scalable
     record = await service.create(NAME)
     await service.split(NAME, 0)
@@ -194,7 +194,7 @@ async def test_child_that_has_messages_is_refused_h_c3(world: World) -> None:
         await world.node.peers.owner(segment.topic(NAME)).ask(adopts)
 
 
-async def test_the_end_of_a_seal_is_told_in_order_receipts_first(world: World) -> None:
+async def test_end_of_seal_is_told_in_order_receipts_first(world: World) -> None:
     service = world.node.scalable
     record = await service.create(NAME)
     client = world.client()
@@ -212,7 +212,7 @@ async def test_the_end_of_a_seal_is_told_in_order_receipts_first(world: World) -
     assert kinds == ["SEND_RECEIPT"] * 3 + ["CLOSE_PRODUCER"]
 
 
-async def test_a_segment_whose_deletion_was_begun_is_not_made_anew_by_whoever_loads_it(world: World) -> None:
+async def test_segment_under_deletion_is_not_recreated_by_load(world: World) -> None:
     record = await world.node.scalable.create(NAME)
     name = topic_name(topic_of(record, 0))
     path = paths.topic(name, 1)
@@ -238,7 +238,7 @@ async def a_removal(world: World) -> tuple[TopicName, RemoveCursor, str]:
     return name, remove, paths.cursor(paths.topic(name, 1), "s")
 
 
-async def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_asked_again(world: World) -> None:
+async def test_unconfirmed_cursor_removal_is_repeated_on_next_request(world: World) -> None:
     name, remove, path = await a_removal(world)
     world.metadata.faults.append(lost_answer(happened=False))
     with pytest.raises(ConnectionLost):
@@ -248,7 +248,7 @@ async def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_i
     assert not await world.metadata.exists(path)
 
 
-async def test_a_cursor_whose_making_the_store_did_not_answer_is_removed_with_its_subscription(world: World) -> None:
+async def test_unconfirmed_cursor_creation_is_undone_with_subscription(world: World) -> None:
     name, remove, path = await a_removal(world)
     await world.node.handlers.handle(name, remove)
     topic = await world.node.topics.get(name, create=False)
@@ -262,7 +262,7 @@ async def test_a_cursor_whose_making_the_store_did_not_answer_is_removed_with_it
     assert not await world.metadata.exists(path)
 
 
-async def test_a_segment_whose_record_another_owner_has_changed_is_opened_anew_and_its_leader_is_not_over(
+async def test_segment_changed_by_another_owner_is_reopened_and_leader_stays(
     world: World,
 ) -> None:
     record = await world.node.scalable.create(NAME)

@@ -49,7 +49,7 @@ async def test_messages_go_when_their_retention_is_over(cluster: Cluster) -> Non
 
 
 @pytest.mark.setup(kept=False, **NONE)
-async def test_sealed_segment_without_retention_lives_as_an_open_ledger(cluster: Cluster) -> None:
+async def test_sealed_segment_without_retention_lives_as_open_ledger(cluster: Cluster) -> None:
     sent = await a_split_topic(cluster)
     await pass_s(500)
     assert await stored(cluster) == sent
@@ -58,7 +58,7 @@ async def test_sealed_segment_without_retention_lives_as_an_open_ledger(cluster:
 
 
 @pytest.mark.setup(kept=False)
-async def test_namespace_policy_of_none_overrides_the_default(cluster: Cluster) -> None:
+async def test_namespace_policy_of_none_overrides_default(cluster: Cluster) -> None:
     node = cluster.members[0].node
     await node.namespaces.update(NAME.namespace, lambda before: replace(before, retention_policies=Retention(0, 0)))
     await a_split_topic(cluster)
@@ -67,7 +67,7 @@ async def test_namespace_policy_of_none_overrides_the_default(cluster: Cluster) 
 
 
 @pytest.mark.setup(kept=False)
-async def test_policy_of_the_topic_overrides_that_of_the_namespace(cluster: Cluster) -> None:
+async def test_policy_of_topic_overrides_that_of_namespace(cluster: Cluster) -> None:
     node = cluster.members[0].node
     await node.namespaces.update(NAME.namespace, lambda before: replace(before, retention_policies=Retention(-1, -1)))
     sent = await a_split_topic(cluster)

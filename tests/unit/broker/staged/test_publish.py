@@ -123,7 +123,7 @@ def flat(told: list[list[Stored]]) -> list[Stored]:
 MIXED = [batch(0, 30), single(30), batch(31, 20, codec.LZ4), foreign(51, 19), batch(70, 49), single(119)]
 
 
-async def test_whatever_entries_a_stage_has_each_message_goes_once_under_its_number() -> None:
+async def test_each_staged_message_goes_once_under_its_number() -> None:
     async with a_broker() as broker:
         world = World(broker, MIXED)
         await world.pour(messages=120)
@@ -150,7 +150,7 @@ async def test_what_is_published_is_not_sent_again(published: int) -> None:
 
 
 @pytest.mark.parametrize("known", [1, 30, 45, 119, 120])
-async def test_what_may_be_stored_goes_one_by_one_and_the_rest_in_batches(known: int) -> None:
+async def test_uncertain_messages_go_one_by_one_and_others_in_batches(known: int) -> None:
     """A second try: the record says nothing, the topic has so many."""
 
     async with a_broker() as broker:
@@ -162,7 +162,7 @@ async def test_what_may_be_stored_goes_one_by_one_and_the_rest_in_batches(known:
         assert world.saved == sorted({known, 120})
 
 
-async def test_partitions_are_those_of_when_the_stage_was_chosen() -> None:
+async def test_partitions_are_those_of_when_stage_was_chosen() -> None:
     async with a_broker() as broker:
         broker.partitions = 5
         world = World(broker, MIXED)
@@ -181,7 +181,7 @@ async def test_partitions_are_those_of_when_the_stage_was_chosen() -> None:
         assert sorted(flat(list(found.values()))) == sorted(wanted(0, 120))
 
 
-async def test_nothing_behind_the_end_of_the_stage_is_sent() -> None:
+async def test_nothing_behind_end_of_stage_is_sent() -> None:
     """Numbers behind it are those of the next stage: rows of that would be taken for known."""
 
     async with a_broker() as broker:
@@ -220,7 +220,7 @@ def odd(**said: object) -> bytes:
     ],
     ids=["torn", "fewer than it says", "none", "encrypted", "chunk"],
 )
-async def test_what_cannot_be_opened_ends_the_try_with_a_reason(entry: bytes, error: type[MagnetarError]) -> None:
+async def test_what_cannot_be_opened_ends_try_with_reason(entry: bytes, error: type[MagnetarError]) -> None:
     async with a_broker() as broker:
         world = World(broker, [entry])
         with pytest.raises(error):
@@ -229,7 +229,7 @@ async def test_what_cannot_be_opened_ends_the_try_with_a_reason(entry: bytes, er
 
 
 @pytest.mark.parametrize("said", [{}, {"sequence_id": 0}], ids=["message by message", "whole"])
-async def test_a_key_that_is_no_base64_is_nothing_to_a_plain_topic_and_belongs_to_no_segment(
+async def test_invalid_base64_key_belongs_to_no_segment(
     said: dict[str, int],
 ) -> None:
     async with a_broker() as broker:
@@ -257,7 +257,7 @@ async def test_segments_get_whole_entries_whose_numbers_have_holes() -> None:
         assert sorted(flat(world.told)) == sorted(wanted(0, 120))
 
 
-async def test_a_split_under_whole_entries_sends_each_message_to_the_child_of_its_key() -> None:
+async def test_split_under_whole_entries_routes_messages_to_children() -> None:
     """What the sealed segment refused is not stored; children get it, in order, under the same numbers."""
 
     async with a_broker() as broker:

@@ -45,7 +45,7 @@ def sizes(count: int, entry: int) -> list[int]:
     buckets=st.sampled_from([1, 4]),
     routing=st.sampled_from(Routing),
 )
-def test_whole_entries_are_byte_for_byte_those_of_messages_sent_one_by_one(
+def test_whole_entries_equal_messages_sent_one_by_one(
     rows: list[Row], entry: int, segments: int, buckets: int, routing: Routing
 ) -> None:
     found = []
@@ -84,7 +84,7 @@ def all_told(sheaves: list[PrebuiltBatch]) -> list[list[int]]:
     return [list(sheaf.numbers) for sheaf in sheaves]
 
 
-def test_entries_keep_to_the_limits_of_messages_and_bytes() -> None:
+def test_entries_keep_to_limits_of_messages_and_bytes() -> None:
     rows = [Row("k", b"v" * 50)] * 10
     many = World(rows, cut=BatchLimits(messages_max=4))
     assert [sheaf.count for sheaf in many.sheaves(0, [10])] == [4, 3, 3]
@@ -94,7 +94,7 @@ def test_entries_keep_to_the_limits_of_messages_and_bytes() -> None:
     assert [sheaf.count for sheaf in huge.sheaves(0, [10])] == [1] * 10
 
 
-def test_the_rest_of_a_batch_goes_on_with_its_numbers() -> None:
+def test_rest_of_batch_goes_on_with_its_numbers() -> None:
     rows = [Row("k", b"%d" % place) for place in range(5)]
     decanter = World(rows).decanter()
     assert decanter.take(batch_of(rows, 0), 5, FIRST + 3, skip=3)
@@ -103,7 +103,7 @@ def test_the_rest_of_a_batch_goes_on_with_its_numbers() -> None:
     assert decanter.sheaves() == []
 
 
-def test_a_batch_that_is_not_taken_leaves_nothing_behind() -> None:
+def test_batch_that_is_not_taken_leaves_nothing_behind() -> None:
     world = World([Row("k", b"1")] * 3, segments=2)
     decanter = world.decanter()
     odd = [
@@ -115,7 +115,7 @@ def test_a_batch_that_is_not_taken_leaves_nothing_behind() -> None:
     assert sorted(number for told in all_told(decanter.sheaves()) for number in told) == [FIRST, FIRST + 1, FIRST + 2]
 
 
-def test_a_new_layout_is_cut_by_its_own_segments() -> None:
+def test_new_layout_is_cut_by_its_own_segments() -> None:
     rows = [Row(f"key-{n}", b"v") for n in range(20)]
     world = World(rows)
     decanter = world.decanter()
@@ -129,7 +129,7 @@ def test_a_new_layout_is_cut_by_its_own_segments() -> None:
     assert low.count + high.count == 20
 
 
-def test_a_merge_puts_messages_of_several_segments_in_the_order_of_their_numbers() -> None:
+def test_merge_orders_messages_of_segments_by_number() -> None:
     """Numbers of one segment lie between those of another: one after the other, the owner would drop the second."""
     rows = [Row(f"key-{n}", b"v") for n in range(20)]
     world = World(rows, segments=2)
@@ -140,7 +140,7 @@ def test_a_merge_puts_messages_of_several_segments_in_the_order_of_their_numbers
     world.check()
 
 
-def test_what_an_owner_may_have_goes_one_by_one() -> None:
+def test_what_owner_may_have_goes_one_by_one() -> None:
     rows = [Row(f"key-{n}", b"v") for n in range(20)]
     world = World(rows, segments=2)
     world.pour(world.sheaves(0, [20]))
@@ -188,7 +188,7 @@ def live(seed: int, make: type[SegmentQueues] = SegmentQueues) -> int:
     return world.whole
 
 
-def test_each_row_is_stored_once_and_in_order_through_splits_merges_and_crashes() -> None:
+def test_rows_are_stored_once_in_order_through_reshapes_and_crashes() -> None:
     assert sum(live(seed) for seed in range(examples(300))) > 300
 
 

@@ -25,7 +25,7 @@ _L = pb.CommandLookupTopicResponse
 
 
 @pytest.mark.setup(brokers=3)
-async def test_whoever_is_asked_the_topic_is_served_by_one(cluster: Cluster) -> None:
+async def test_whoever_is_asked_topic_is_served_by_one(cluster: Cluster) -> None:
     found = [await cluster.follow(member) for member in cluster.members]
     assert len({member.id for member in found}) == 1
     owner = found[0]
@@ -43,7 +43,7 @@ async def test_topics_spread_and_every_broker_agrees_where(cluster: Cluster) -> 
     assert len(set(first)) > 1
 
 
-async def test_a_broker_that_is_not_the_owner_makes_the_client_look_up_again(cluster: Cluster) -> None:
+async def test_broker_that_is_not_owner_makes_client_look_up_again(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = other.client()
     assert error_of(await client.produce()) == pb.ServiceNotReady
@@ -54,7 +54,7 @@ async def test_a_broker_that_is_not_the_owner_makes_the_client_look_up_again(clu
 
 
 @pytest.mark.parametrize(("version", "told"), [("Pulsar-CPP-v4.2.0", ["CLOSE_CONSUMER", "ERROR"]), ("Java", ["ERROR"])])
-async def test_a_client_that_never_repeats_a_refused_subscribe_is_made_to(
+async def test_client_that_never_repeats_refused_subscribe_is_made_to(
     cluster: Cluster, version: str, told: list[str]
 ) -> None:
     _, other = await cluster.find()
@@ -63,13 +63,13 @@ async def test_a_client_that_never_repeats_a_refused_subscribe_is_made_to(
     assert [kind for kind in client.heard.kinds if kind != "CONNECTED"] == told
 
 
-async def test_nobody_loads_a_topic_before_it_is_looked_up(cluster: Cluster) -> None:
+async def test_nobody_loads_topic_before_it_is_looked_up(cluster: Cluster) -> None:
     for member in cluster.members:
         assert error_of(await member.client().produce()) == pb.ServiceNotReady
 
 
 @pytest.mark.setup(brokers=3)
-async def test_a_broker_asked_with_authority_takes_what_nobody_has(cluster: Cluster) -> None:
+async def test_broker_asked_with_authority_takes_what_nobody_has(cluster: Cluster) -> None:
     chosen = choose(await cluster.members[0].lock_path(), [member.id for member in cluster.members])
     other = next(member for member in cluster.members if member.id != chosen)
     said = await cluster.lookup(other)
@@ -79,7 +79,7 @@ async def test_a_broker_asked_with_authority_takes_what_nobody_has(cluster: Clus
     assert [await cluster.follow(member) for member in cluster.members] == [other] * 3
 
 
-async def test_the_owner_stops_and_another_serves_what_it_stored(cluster: Cluster) -> None:
+async def test_owner_stops_and_another_serves_what_it_stored(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = owner.client()
     await client.produce()
@@ -98,7 +98,7 @@ async def test_the_owner_stops_and_another_serves_what_it_stored(cluster: Cluste
     assert again.heard.texts == ["m1", "m2"]
 
 
-async def test_a_crashed_owner_is_followed_when_its_session_ends(cluster: Cluster) -> None:
+async def test_crashed_owner_is_followed_when_its_session_ends(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     await owner.client().produce()
     owner.node.cut()
@@ -110,7 +110,7 @@ async def test_a_crashed_owner_is_followed_when_its_session_ends(cluster: Cluste
 # Unloading
 
 
-async def test_a_bundle_that_is_unloaded_is_free_for_whoever_is_asked_next(cluster: Cluster) -> None:
+async def test_unloaded_bundle_is_free_for_next_broker(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = owner.client()
     await client.produce()
@@ -147,7 +147,7 @@ async def test_nothing_is_loaded_while_its_bundle_is_being_unloaded(cluster: Clu
     assert len(owner.marks("ownership.released")) == 1
 
 
-async def test_a_load_under_way_is_waited_for_and_unloaded_too(cluster: Cluster) -> None:
+async def test_load_under_way_is_waited_for_and_unloaded_too(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     owner.metadata.hold(passes=4)
     loading = spawn(owner.node.topics.get(NAME, create=True))
@@ -161,7 +161,7 @@ async def test_a_load_under_way_is_waited_for_and_unloaded_too(cluster: Cluster)
     assert not owner.loaded()
 
 
-async def test_a_caller_that_can_be_sent_elsewhere_is(cluster: Cluster) -> None:
+async def test_caller_that_can_be_sent_elsewhere_is(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     await owner.node.served.claim(NAME)
     with pytest.raises(Moved) as told:
@@ -173,7 +173,7 @@ async def test_a_caller_that_can_be_sent_elsewhere_is(cluster: Cluster) -> None:
     assert await owner.node.served.others(NAME.namespace) == []
 
 
-async def test_the_bundles_of_a_namespace_that_is_deleted_are_given_up(cluster: Cluster) -> None:
+async def test_bundles_of_namespace_that_is_deleted_are_given_up(cluster: Cluster) -> None:
     namespace = namespace_name("public/short")
     await cluster.members[0].node.namespaces.create(namespace)
     owner = await cluster.follow(cluster.members[0], topic_name("persistent://public/short/t"))
@@ -187,7 +187,7 @@ async def test_the_bundles_of_a_namespace_that_is_deleted_are_given_up(cluster: 
 
 
 @pytest.mark.setup(brokers=3, network=Network)
-async def test_one_broker_lists_ledgers_and_the_owner_deletes_orphans(cluster: Cluster) -> None:
+async def test_one_broker_lists_ledgers_and_owner_deletes_orphans(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     await owner.client().produce()
     named = await owner.ledgers.list({})
@@ -214,7 +214,7 @@ def _counted(member: Member, listings: dict[str, int]) -> Any:
     return counted
 
 
-async def test_a_policy_changed_during_a_gap_of_events_reaches_what_is_loaded(cluster: Cluster) -> None:
+async def test_policy_changed_during_gap_of_events_reaches_what_is_loaded(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     await owner.client().produce()
     assert owner.topic().dedup is None
@@ -229,7 +229,7 @@ async def test_a_policy_changed_during_a_gap_of_events_reaches_what_is_loaded(cl
 
 
 @pytest.mark.setup(brokers=0)
-async def test_brokers_start_at_once_on_an_empty_store_and_have_lives_of_their_own(cluster: Cluster) -> None:
+async def test_brokers_starting_together_on_empty_store_get_own_incarnations(cluster: Cluster) -> None:
     joining = [spawn(cluster.join()) for _ in range(3)]
     for one in joining:
         await one
@@ -273,6 +273,6 @@ async def test_every_topic_is_minded_by_one_live_broker(cluster: Cluster) -> Non
     await check()
 
 
-async def test_topic_of_a_missing_namespace_is_minded_by_one_broker(cluster: Cluster) -> None:
+async def test_topic_of_missing_namespace_is_minded_by_one_broker(cluster: Cluster) -> None:
     name = topic_name("topic://public/deleted/x")
     assert sum([await member.node.served.minds(name) for member in cluster.members]) == 1

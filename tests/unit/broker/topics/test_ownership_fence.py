@@ -12,7 +12,7 @@ from tests.support.broker_cluster import NAME, Cluster, spawn, take
 from tests.unit.broker.world import pass_s, settle
 
 
-async def test_the_old_owner_that_does_not_know_gets_no_receipt_after_the_new_one_opened(cluster: Cluster) -> None:
+async def test_replaced_owner_sends_no_receipt_after_takeover(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce()
@@ -36,7 +36,7 @@ async def test_the_old_owner_that_does_not_know_gets_no_receipt_after_the_new_on
     assert old.marks("ownership.lost")
 
 
-async def test_an_old_owner_without_an_open_ledger_cannot_make_one(cluster: Cluster) -> None:
+async def test_old_owner_without_open_ledger_cannot_make_one(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce()  # loaded, nothing written: no ledger is there to fence
@@ -52,7 +52,7 @@ async def test_an_old_owner_without_an_open_ledger_cannot_make_one(cluster: Clus
 
 
 @pytest.mark.parametrize("acks", [1, 3])
-async def test_an_old_owners_cursor_does_not_overwrite_what_the_new_one_wrote(cluster: Cluster, acks: int) -> None:
+async def test_old_owners_cursor_does_not_overwrite_what_new_one_wrote(cluster: Cluster, acks: int) -> None:
     """One acknowledgement in order is kept in the record alone, one behind a hole needs a snapshot ledger."""
 
     old, new = await cluster.find()
@@ -80,7 +80,7 @@ async def test_an_old_owners_cursor_does_not_overwrite_what_the_new_one_wrote(cl
     assert not new.cursor().is_acked(places[3])
 
 
-async def test_an_old_owners_cursor_cannot_write_once_the_new_one_opened(cluster: Cluster) -> None:
+async def test_old_owners_cursor_cannot_write_once_new_one_opened(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce()
@@ -103,7 +103,7 @@ async def test_an_old_owners_cursor_cannot_write_once_the_new_one_opened(cluster
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_an_old_owners_deduplication_does_not_overwrite_what_the_new_one_remembers(cluster: Cluster) -> None:
+async def test_old_owners_deduplication_does_not_overwrite_what_new_one_remembers(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce(producer_name="p", user_provided_producer_name=True)
@@ -123,9 +123,7 @@ async def test_an_old_owners_deduplication_does_not_overwrite_what_the_new_one_r
 
 
 @pytest.mark.parametrize("passes", range(12))
-async def test_a_load_that_meets_the_last_write_of_the_owner_before_is_tried_again(
-    cluster: Cluster, passes: int
-) -> None:
+async def test_load_racing_last_write_of_owner_is_repeated(cluster: Cluster, passes: int) -> None:
     """Whichever of its steps the write falls between: it is in what is loaded, or it was refused."""
 
     old, new = await cluster.find()

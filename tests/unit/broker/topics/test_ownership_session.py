@@ -18,7 +18,7 @@ _T = pb.BaseCommand
 _L = pb.CommandLookupTopicResponse
 
 
-async def test_a_lock_that_somebody_else_has_unloads_the_bundle_without_writing(cluster: Cluster) -> None:
+async def test_lock_that_somebody_else_has_unloads_bundle_without_writing(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce()
@@ -40,7 +40,7 @@ async def test_a_lock_that_somebody_else_has_unloads_the_bundle_without_writing(
     assert old.node.ownership.held() == []
 
 
-async def test_a_session_that_comes_back_in_time_is_not_noticed_by_clients(cluster: Cluster) -> None:
+async def test_session_restored_in_time_is_unnoticed_by_clients(cluster: Cluster) -> None:
     owner, other = await cluster.find()
     client = owner.client()
     await client.produce()
@@ -62,7 +62,7 @@ async def test_a_session_that_comes_back_in_time_is_not_noticed_by_clients(clust
     )
 
 
-async def test_an_owner_that_gets_its_lock_back_notices_that_another_had_it_meanwhile(cluster: Cluster) -> None:
+async def test_owner_regaining_lock_notices_intermediate_owner(cluster: Cluster) -> None:
     """The other one lost its session too, does not know it, and opens the topic when the lock is the first one's."""
 
     old, new = await cluster.find()
@@ -88,7 +88,7 @@ async def test_an_owner_that_gets_its_lock_back_notices_that_another_had_it_mean
     assert "CLOSE_CONSUMER" in reader.heard.kinds
 
 
-async def test_without_a_session_what_is_loaded_is_served_and_nothing_is_begun(cluster: Cluster) -> None:
+async def test_loaded_topics_are_served_without_session_and_nothing_starts(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     mine = [
         name
@@ -115,7 +115,7 @@ async def test_without_a_session_what_is_loaded_is_served_and_nothing_is_begun(c
 
 
 @pytest.mark.setup(managedLedgerMaxEntriesPerLedger="2", managedLedgerMinLedgerRolloverTimeMinutes="0")
-async def test_a_ledger_that_is_due_is_kept_while_the_store_is_away(cluster: Cluster) -> None:
+async def test_ledger_that_is_due_is_kept_while_store_is_away(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     client = owner.client()
     await client.produce()
@@ -137,7 +137,7 @@ async def test_a_ledger_that_is_due_is_kept_while_the_store_is_away(cluster: Clu
     assert len({receipt.position.ledger for receipt in client.heard.receipts}) > 1
 
 
-async def test_an_idle_topic_is_not_unloaded_while_it_could_not_be_loaded_again(cluster: Cluster) -> None:
+async def test_idle_topic_stays_loaded_while_store_is_away(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     await owner.node.topics.get(NAME, create=True)
     owner.metadata.lose_session(server_side=False)
@@ -148,7 +148,7 @@ async def test_an_idle_topic_is_not_unloaded_while_it_could_not_be_loaded_again(
     assert not owner.loaded()
 
 
-async def test_a_store_that_does_not_answer_is_told_to_the_client_as_a_reason_to_ask_again(cluster: Cluster) -> None:
+async def test_silent_store_is_reported_to_client_as_retryable(cluster: Cluster) -> None:
     first = cluster.members[0]
     await first.node.served.place(NAME)
     first.metadata.hold()
@@ -163,7 +163,7 @@ async def test_a_store_that_does_not_answer_is_told_to_the_client_as_a_reason_to
     assert (await cluster.lookup(first, authoritative=True)).response == _L.Connect
 
 
-async def test_clients_of_a_lost_bundle_are_sent_to_its_new_owner(cluster: Cluster) -> None:
+async def test_clients_of_lost_bundle_are_sent_to_its_new_owner(cluster: Cluster) -> None:
     old, new = await cluster.find()
     client = old.client()
     await client.produce()
@@ -181,7 +181,7 @@ async def test_clients_of_a_lost_bundle_are_sent_to_its_new_owner(cluster: Clust
     assert not old.loaded()
 
 
-async def test_outage_of_the_store_lets_clients_of_loaded_topics_reconnect(cluster: Cluster) -> None:
+async def test_outage_of_store_lets_clients_of_loaded_topics_reconnect(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     first = owner.client()
     await first.produce()
@@ -198,7 +198,7 @@ async def test_outage_of_the_store_lets_clients_of_loaded_topics_reconnect(clust
     assert [receipt.sequence for receipt in again.heard.receipts] == [1]
 
 
-async def test_new_session_is_counted_and_timed_in_the_metrics(cluster: Cluster) -> None:
+async def test_new_session_is_counted_and_timed_in_metrics(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     await owner.node.topics.get(NAME, create=True)
     owner.metadata.lose_session(server_side=True)
@@ -215,7 +215,7 @@ async def test_new_session_is_counted_and_timed_in_the_metrics(cluster: Cluster)
 
 
 @pytest.mark.setup(zookeeperSessionExpiredPolicy="shutdown")
-async def test_policy_shutdown_ends_the_broker(cluster: Cluster) -> None:
+async def test_policy_shutdown_ends_broker(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     owner.metadata.lose_session(server_side=True)
     assert isinstance(owner.node.failure, SessionLost)
@@ -225,7 +225,7 @@ async def test_policy_shutdown_ends_the_broker(cluster: Cluster) -> None:
 
 
 @pytest.mark.setup(metadataStoreSessionReconnectAttempts="3")
-async def test_used_up_attempts_end_the_broker(cluster: Cluster) -> None:
+async def test_used_up_attempts_end_broker(cluster: Cluster) -> None:
     owner, _ = await cluster.find()
     owner.metadata.lose_session(server_side=True)
     await pass_s(6)

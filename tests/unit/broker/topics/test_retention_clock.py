@@ -24,7 +24,7 @@ async def a_full_topic(world: World) -> None:
 
 
 @pytest.mark.setup(defaultRetentionTimeInMinutes="10080", defaultRetentionSizeInMB="-1")
-async def test_clock_wrong_for_a_minute_deletes_nothing(world: World) -> None:
+async def test_clock_wrong_for_minute_deletes_nothing(world: World) -> None:
     await pass_s(CLOCK_START_TRUSTED_S + MAINTENANCE_S)
     await a_full_topic(world)
     topic = await world.topic(PLAIN)
@@ -38,7 +38,7 @@ async def test_clock_wrong_for_a_minute_deletes_nothing(world: World) -> None:
 
 
 @pytest.mark.setup(defaultRetentionTimeInMinutes="10080", defaultRetentionSizeInMB="-1")
-async def test_ledger_closed_under_a_clock_set_back_does_not_expire(world: World) -> None:
+async def test_ledger_closed_under_clock_set_back_does_not_expire(world: World) -> None:
     await pass_s(CLOCK_START_TRUSTED_S + MAINTENANCE_S)
     world.runtime.clock_offset_s = -30 * DAY_S
     await pass_s(30)
@@ -50,7 +50,7 @@ async def test_ledger_closed_under_a_clock_set_back_does_not_expire(world: World
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true")
-async def test_clock_wrong_for_a_minute_forgets_no_producer(world: World) -> None:
+async def test_clock_wrong_for_minute_forgets_no_producer(world: World) -> None:
     await pass_s(CLOCK_START_TRUSTED_S + MAINTENANCE_S)
     client = world.client()
     await client.produce(topic=PLAIN, producer_name="p")

@@ -43,7 +43,7 @@ def a_walk(world: World) -> RetentionSweeper:
     return RetentionSweeper(world.node)  # as a broker that has just started
 
 
-async def test_what_is_consumed_in_a_topic_out_of_memory_is_dropped_without_anybody_asking_for_the_topic(
+async def test_consumed_messages_of_unloaded_topic_are_deleted(
     world: World,
 ) -> None:
     await consumed(world)
@@ -55,7 +55,7 @@ async def test_what_is_consumed_in_a_topic_out_of_memory_is_dropped_without_anyb
     assert await entries(world) == 0
 
 
-async def test_what_a_subscription_has_still_to_read_stays(world: World) -> None:
+async def test_what_subscription_has_still_to_read_stays(world: World) -> None:
     await consumed(world, acked=False)
     visits = a_walk(world)
     await visits.round()
@@ -64,7 +64,7 @@ async def test_what_a_subscription_has_still_to_read_stays(world: World) -> None
 
 
 @pytest.mark.setup(defaultRetentionTimeInMinutes="10", defaultRetentionSizeInMB="-1")
-async def test_what_retention_keeps_is_not_even_loaded_until_its_time_has_run_out(world: World) -> None:
+async def test_topic_under_retention_is_not_loaded_before_its_time(world: World) -> None:
     await consumed(world)
     await a_walk(world).round()
     assert world.loaded() is None
@@ -78,14 +78,14 @@ KEEP_ALL = {"defaultRetentionTimeInMinutes": "-1", "defaultRetentionSizeInMB": "
 
 
 @pytest.mark.setup(**KEEP_ALL)
-async def test_a_namespace_that_keeps_everything_loads_nothing_to_trim(world: World) -> None:
+async def test_namespace_that_keeps_everything_loads_nothing_to_trim(world: World) -> None:
     await consumed(world)
     await a_walk(world).round()
     assert world.loaded() is None
 
 
 @pytest.mark.setup(**KEEP_ALL)
-async def test_backlog_is_found_after_a_start_and_stays_shown(world: World) -> None:
+async def test_backlog_is_found_after_start_and_stays_shown(world: World) -> None:
     await pass_s(2 * MAINTENANCE_S)
     await consumed(world, acked=False)
     key, unloaded = NAME.canonical, world.node.topics.unloaded
@@ -101,7 +101,7 @@ async def test_backlog_is_found_after_a_start_and_stays_shown(world: World) -> N
     assert world.loaded() is None  # it is known: no second look
 
 
-def test_marks_behind_the_end_or_an_open_ledger_may_lag() -> None:
+def test_marks_behind_end_or_open_ledger_may_lag() -> None:
     closed = LedgerSpan(7, 10, 100, 10).closed(1)
     assert not may_lag([closed], [Position(7, 9)])
     assert may_lag([closed], [Position(7, 9), Position(7, 8)])
@@ -109,7 +109,7 @@ def test_marks_behind_the_end_or_an_open_ledger_may_lag() -> None:
     assert may_lag([closed, LedgerSpan(8)], [Position(7, 9)])
 
 
-async def test_many_topics_are_visited_a_few_in_a_round_and_every_one_of_them(world: World) -> None:
+async def test_retention_sweep_visits_every_topic_in_small_rounds(world: World) -> None:
     many = VISITS_PER_ROUND_MAX + 3
     for number in range(many):
         await consumed(world, f"{TOPIC}-{number}")
@@ -130,7 +130,7 @@ async def test_topics_in_buckets_are_found_too(world: World) -> None:
     assert visits.trimmed == 5
 
 
-async def test_the_node_walks_after_its_start_and_then_once_in_a_while(world: World) -> None:
+async def test_node_walks_after_its_start_and_then_once_in_while(world: World) -> None:
     await pass_s(2 * MAINTENANCE_S)  # the first walk is over, and found nothing
     await consumed(world)
     await pass_s(TOPIC_IDLE_S)
@@ -146,7 +146,7 @@ class Away(SoleOwnership):
     steady = False
 
 
-async def test_nothing_is_visited_while_the_metadata_store_is_away(world: World) -> None:
+async def test_nothing_is_visited_while_metadata_store_is_away(world: World) -> None:
     await consumed(world)
     here = world.node.served.ownership
     world.node.served.ownership = Away(here.me)
@@ -158,7 +158,7 @@ async def test_nothing_is_visited_while_the_metadata_store_is_away(world: World)
     assert visits.trimmed == 1
 
 
-async def test_a_topic_deleted_between_reading_its_record_and_the_visit_is_passed_over(world: World) -> None:
+async def test_topic_deleted_before_visit_is_skipped(world: World) -> None:
     for number in range(2):
         await consumed(world, f"{TOPIC}-{number}")
     visits = a_walk(world)
@@ -172,7 +172,7 @@ async def test_a_topic_deleted_between_reading_its_record_and_the_visit_is_passe
     assert not await world.node.catalogue.exists(topic_name(f"{TOPIC}-1"))
 
 
-async def test_a_damaged_record_does_not_end_the_walk(world: World) -> None:
+async def test_damaged_record_does_not_end_walk(world: World) -> None:
     await consumed(world, f"{TOPIC}-b")
     await world.metadata.put("/managed-ledgers/public/default/persistent/orders-a", b"{")
     visits = a_walk(world)
@@ -180,7 +180,7 @@ async def test_a_damaged_record_does_not_end_the_walk(world: World) -> None:
     assert visits.trimmed == 1
 
 
-async def test_positions_do_not_move_back_by_a_visit(world: World) -> None:
+async def test_positions_do_not_move_back_by_visit(world: World) -> None:
     await consumed(world)
     before = (await world.topic()).managed.last
     await world.node.topics.unload(NAME)
@@ -190,9 +190,7 @@ async def test_positions_do_not_move_back_by_a_visit(world: World) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.setup(defaultRetentionTimeInMinutes="0", defaultRetentionSizeInMB="0")
-async def test_a_segment_out_of_memory_is_trimmed_as_any_topic_unless_scalable_topics_are_switched_off(
-    world: World, enabled: bool
-) -> None:
+async def test_unloaded_segment_is_trimmed_unless_scalable_topics_are_disabled(world: World, enabled: bool) -> None:
     name = topic_name("topic://public/default/orders")
     record = await world.node.scalable.create(name, segments=2)
     segment = record.layout.segments[0].topic(name)

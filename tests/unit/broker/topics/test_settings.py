@@ -16,7 +16,7 @@ def test_default_settings_are_those_of_pulsar_within_bounds() -> None:
     assert (made.retention.minutes, made.retention.megabytes) == (0, 0)
 
 
-def test_the_brokers_settings_reach_the_topic() -> None:
+def test_brokers_settings_reach_topic() -> None:
     given = {
         "activeConsumerFailoverConsistentHashing": "true",
         "brokerDeduplicationEnabled": "true",
@@ -33,7 +33,7 @@ def test_the_brokers_settings_reach_the_topic() -> None:
     assert (made.retention.minutes, made.retention.megabytes) == (5, -1)
 
 
-def test_the_namespace_goes_before_the_broker() -> None:
+def test_namespace_goes_before_broker() -> None:
     policies = Policies.decode(
         b'{"deduplicationEnabled": true, "retention_policies": {"retentionTimeInMinutes": 9, "retentionSizeInMB": 1}}'
     )
@@ -52,12 +52,12 @@ def test_the_namespace_goes_before_the_broker() -> None:
         ({"defaultScalableTopicRetentionSizeInMB": "7", "defaultRetentionTimeInMinutes": "9"}, (1440, 7)),
     ],
 )
-def test_scalable_topics_have_a_default_retention(given: dict[str, str], limits: tuple[int, int]) -> None:
+def test_scalable_topics_have_default_retention(given: dict[str, str], limits: tuple[int, int]) -> None:
     found = topic_settings(Settings(None, given), Policies(), scalable=True).retention
     assert (found.minutes, found.megabytes) == limits
 
 
-def test_retention_of_the_topic_wins_over_the_namespace() -> None:
+def test_retention_of_topic_wins_over_namespace() -> None:
     policies = Policies(retention_policies=Retention(9, 1))
     own = {"retentionPolicies": {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}}
     for scalable in (False, True):

@@ -19,12 +19,12 @@ NAME = topic_name(TOPIC)
 _T = pb.BaseCommand
 
 
-async def test_everybody_who_asks_at_once_gets_the_one_topic(world: World) -> None:
+async def test_everybody_who_asks_at_once_gets_one_topic(world: World) -> None:
     found = await asyncio.gather(*(world.node.topics.get(NAME, create=True) for _ in range(5)))
     assert len({id(topic) for topic in found}) == 1
 
 
-async def test_a_load_that_fails_is_tried_again_by_the_next_who_asks(world: World) -> None:
+async def test_load_that_fails_is_tried_again_by_next_who_asks(world: World) -> None:
     await world.node.namespaces.policies(NAME.namespace)
     world.metadata.faults.extend([InjectedFault(NotReady("away"), happened=False)] * 3)
     with pytest.raises(MagnetarError):
@@ -33,7 +33,7 @@ async def test_a_load_that_fails_is_tried_again_by_the_next_who_asks(world: Worl
     assert isinstance(await world.node.topics.get(NAME, create=True), Topic)
 
 
-async def test_one_who_may_create_is_not_failed_by_one_who_may_not(world: World) -> None:
+async def test_creator_does_not_fail_through_concurrent_non_creator(world: World) -> None:
     world.metadata.hold()
     looking = world.spawn(world.node.topics.get(NAME, create=False))
     await settle()
@@ -57,7 +57,7 @@ async def test_whoever_asked_first_may_go_away(world: World) -> None:
     assert isinstance(await second, Topic)
 
 
-async def test_whoever_comes_while_it_unloads_gets_the_next_one(world: World) -> None:
+async def test_whoever_comes_while_it_unloads_gets_next_one(world: World) -> None:
     old = await world.topic()
     world.metadata.hold()
     unloading = world.spawn(world.node.topics.unload(NAME))
@@ -74,7 +74,7 @@ async def test_whoever_comes_while_it_unloads_gets_the_next_one(world: World) ->
     assert not await world.node.topics.unload(topic_name("persistent://public/default/other"))
 
 
-async def test_an_unload_goes_on_when_whoever_asked_for_it_goes_away(world: World) -> None:
+async def test_unload_goes_on_when_whoever_asked_for_it_goes_away(world: World) -> None:
     client = world.client()
     await client.subscribe(permits=1)
     world.ledgers.hold()
@@ -92,7 +92,7 @@ async def test_an_unload_goes_on_when_whoever_asked_for_it_goes_away(world: Worl
     assert writer.heard.kinds[-2:] == ["SEND_RECEIPT", "CLOSE_PRODUCER"]
 
 
-async def test_a_topic_in_use_is_deleted_only_by_force_and_then_wholly(world: World) -> None:
+async def test_topic_in_use_is_deleted_only_by_force_and_completely(world: World) -> None:
     client = world.client()
     await client.subscribe(permits=1)
     with pytest.raises(Conflict):
@@ -137,7 +137,7 @@ async def test_deleting_twice_at_once_deletes_once(world: World) -> None:
     assert [type(one) for one in results] == [type(None), TopicNotFound]
 
 
-async def test_an_idle_topic_leaves_memory_and_one_in_use_stays(world: World) -> None:
+async def test_idle_topic_leaves_memory_and_one_in_use_stays(world: World) -> None:
     client = world.client()
     client.wire.polite = True
     await client.produce(1)
@@ -155,7 +155,7 @@ async def test_an_idle_topic_leaves_memory_and_one_in_use_stays(world: World) ->
 
 
 @pytest.mark.setup(brokerDeduplicationEnabled="true", managedLedgerMaxLedgerRolloverTimeMinutes="100000")
-async def test_housekeeping_goes_on_past_a_topic_that_fails(world: World) -> None:
+async def test_housekeeping_goes_on_past_topic_that_fails(world: World) -> None:
     client = world.client()
     client.wire.polite = True
     await client.produce(1)
@@ -173,7 +173,7 @@ async def test_housekeeping_goes_on_past_a_topic_that_fails(world: World) -> Non
     assert topic.recall.position == topic.managed.last
 
 
-async def test_changed_policies_reach_the_topics_they_apply_to(world: World) -> None:
+async def test_changed_policies_reach_topics_they_apply_to(world: World) -> None:
     topic = await world.topic()
     assert topic.dedup is None
     await world.node.namespaces.update(
@@ -192,7 +192,7 @@ async def test_what_cannot_be_loaded_says_why(world: World, name: str, error: ty
         await world.node.topics.get(topic_name(name), create=True)
 
 
-async def test_a_broker_that_stops_answers_what_is_in_flight_and_takes_no_more(world: World) -> None:
+async def test_stopping_broker_answers_requests_in_flight_and_accepts_none(world: World) -> None:
     client = world.client()
     await client.produce()
     await client.subscribe(permits=10)

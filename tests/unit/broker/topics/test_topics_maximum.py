@@ -8,7 +8,7 @@ from tests.unit.broker.world import TOPIC, World, settle
 _T = pb.BaseCommand
 
 
-async def test_topic_beyond_the_maximum_in_memory_is_not_loaded_until_another_leaves(world: World) -> None:
+async def test_topic_above_memory_maximum_waits_for_unload_of_another(world: World) -> None:
     world.node.topics.loaded_max = 2
     client = world.client()
     assert (await client.produce(1, f"{TOPIC}-1")).type == _T.PRODUCER_SUCCESS
@@ -25,7 +25,7 @@ async def test_topic_beyond_the_maximum_in_memory_is_not_loaded_until_another_le
     assert (await client.produce(3, f"{TOPIC}-3")).type == _T.PRODUCER_SUCCESS
 
 
-async def test_plain_topic_has_a_maximum_of_subscriptions_by_default(world: World) -> None:
+async def test_plain_topic_has_maximum_of_subscriptions_by_default(world: World) -> None:
     assert world.node.settings.number("maxSubscriptionsPerTopic") == 10_000
     topic = await world.topic()
     assert topic.settings.subscriptions_max == 10_000

@@ -59,7 +59,7 @@ def test_no_token_is_shown_in_any_form(
     assert not any(secret in shown.out + shown.err for secret in SECRETS)
 
 
-def test_people_see_the_same(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_same(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["config", "explain", *ALL])
     shown = capsys.readouterr()
     lines = [line.split()[1:] for line in shown.out.splitlines() if line.startswith("url ")]
@@ -83,7 +83,7 @@ def test_people_see_the_same(home: Path, capsys: pytest.CaptureFixture[str]) -> 
         ('current = "a"\n[contexts.a]\ntoken_file = "nowhere"', ["--client-conf="], "nowhere"),
     ],
 )
-def test_what_is_wrong_is_told_and_the_rest_is_explained_all_the_same(
+def test_faulty_setting_is_reported_and_others_are_explained(
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

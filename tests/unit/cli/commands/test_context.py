@@ -68,9 +68,7 @@ def test_what_flags_say_is_stored_and_nothing_else(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_list_marks_the_one_in_use(
-    run: Run, stored: Callable[[], Contexts], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_marks_one_in_use(run: Run, stored: Callable[[], Contexts], monkeypatch: pytest.MonkeyPatch) -> None:
     _, out, _ = run("list")
     assert [line.split()[:2] for line in out.splitlines()] == [["CONTEXT", "USED"], ["prod", "*"], ["test", "-"]]
     monkeypatch.setenv("MAGNETAR_CONTEXT", "test")
@@ -82,7 +80,7 @@ def test_the_list_marks_the_one_in_use(
     assert run("list", "-o", "name")[1].split() == ["prod", "test"]
 
 
-def test_one_is_shown_and_without_a_name_the_one_in_use(run: Run, stored: Callable[[], Contexts]) -> None:
+def test_one_is_shown_and_without_name_one_in_use(run: Run, stored: Callable[[], Contexts]) -> None:
     _, out, _ = run("show")
     assert "prod" in out
     assert "redacted" in out
@@ -96,14 +94,14 @@ def test_another_one_is_used(run: Run, stored: Callable[[], Contexts], monkeypat
     assert "MAGNETAR_CONTEXT selects another context, prod" in run("use", "test")[2]
 
 
-def test_an_edit_changes_what_it_says_and_leaves_the_rest(run: Run, stored: Callable[[], Contexts]) -> None:
+def test_edit_changes_what_it_says_and_leaves_rest(run: Run, stored: Callable[[], Contexts]) -> None:
     assert run("edit", "prod", "--admin-url", "http://new", "--unset", "token")[0] == Exit.OK
     assert stored().all["prod"].fields == {"url": "pulsar://p:6650", "admin_url": "http://new"}
     assert run("edit", "prod", "--token", SECRET)[0] == Exit.OK
     assert stored().all["prod"].fields["token"] == SECRET
 
 
-def test_a_token_and_a_file_that_holds_one_take_each_others_place(
+def test_token_and_file_that_holds_one_take_each_others_place(
     run: Run, stored: Callable[[], Contexts], tmp_path: Path
 ) -> None:
     assert run("edit", "prod", "--token-file", str(tmp_path / "t"))[0] == Exit.OK
@@ -115,7 +113,7 @@ def test_a_token_and_a_file_that_holds_one_take_each_others_place(
     assert not {"token", "token_file"} & set(stored().all["prod"].fields)
 
 
-def test_the_current_one_is_removed_and_none_is_current(run: Run, stored: Callable[[], Contexts]) -> None:
+def test_current_one_is_removed_and_none_is_current(run: Run, stored: Callable[[], Contexts]) -> None:
     code, _, err = run("remove", "prod", "--yes")
     assert code == Exit.OK
     assert "no context is current" in err
@@ -123,7 +121,7 @@ def test_the_current_one_is_removed_and_none_is_current(run: Run, stored: Callab
     assert (found.current, list(found.all)) == ("", ["test"])
 
 
-def test_removing_asks_and_without_a_terminal_refuses(run: Run, stored: Callable[[], Contexts]) -> None:
+def test_removing_asks_and_without_terminal_refuses(run: Run, stored: Callable[[], Contexts]) -> None:
     code, out, err = run("remove", "prod")
     assert (code, out) == (Exit.USAGE, "")
     assert "--yes" in err
@@ -139,7 +137,7 @@ def test_removing_asks_and_without_a_terminal_refuses(run: Run, stored: Callable
         ["remove", "prod"],
     ],
 )
-def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
+def test_dry_run_says_what_would_be_written_and_writes_nothing(
     run: Run, path: Path, stored: Callable[[], Contexts], arguments: list[str]
 ) -> None:
     before = path.read_bytes()
@@ -182,7 +180,7 @@ def test_what_cannot_be_done_is_told_and_changes_nothing(
     assert path.read_bytes() == before
 
 
-def test_a_broken_file_is_told_with_its_line_by_every_verb(run: Run, path: Path) -> None:
+def test_broken_file_is_told_with_its_line_by_every_verb(run: Run, path: Path) -> None:
     path.parent.mkdir()
     path.write_text("version = 1\n\n[contexts.a\n")
     for arguments in (["list"], ["show"], ["use", "a"], ["add", "b", "--url", "pulsar://x"], ["remove", "a", "--yes"]):
@@ -192,7 +190,7 @@ def test_a_broken_file_is_told_with_its_line_by_every_verb(run: Run, path: Path)
     assert path.read_text() == "version = 1\n\n[contexts.a\n"
 
 
-def test_a_variable_that_names_a_context_to_be_does_not_stop_its_making(
+def test_variable_naming_missing_context_does_not_block_its_creation(
     run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAGNETAR_CONTEXT", "new")
@@ -200,7 +198,7 @@ def test_a_variable_that_names_a_context_to_be_does_not_stop_its_making(
     assert list(load(str(path)).all) == ["new"]
 
 
-def test_client_conf_becomes_a_context(run: Run, path: Path, tmp_path: Path) -> None:
+def test_client_conf_becomes_context(run: Run, path: Path, tmp_path: Path) -> None:
     conf = tmp_path / "client.conf"
     conf.write_text(
         f"webServiceUrl=http://w:8080\nbrokerServiceUrl=pulsar://b:6650\nauthPlugin=token\nauthParams=token:{SECRET}\n"

@@ -11,7 +11,7 @@ from magnetar.cli.exit_codes import Exit
 from magnetar.cli.main import main
 
 
-def test_a_program_is_not_run_where_sparks_workers_would_have_no_interpreter(
+def test_program_without_interpreter_for_workers_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     java = tmp_path / "java" / "bin" / "java"
@@ -30,7 +30,7 @@ def test_a_program_is_not_run_where_sparks_workers_would_have_no_interpreter(
     assert main(["spark", "run", str(program)]) == 77
 
 
-def test_url_of_the_command_is_passed_on_to_the_program(
+def test_url_of_command_is_passed_on_to_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -39,14 +39,14 @@ def test_url_of_the_command_is_passed_on_to_the_program(
     assert '"MAGNETAR_URL": "pulsar://elsewhere:1"' in capsys.readouterr().out
 
 
-def test_doctor_tells_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_tells_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "doctor", "--url", "pulsar://127.0.0.1:1", "--check", "-o", "json"]) == Exit.FAILURE
     broker = next(one for one in json.loads(capsys.readouterr().out) if one["check"] == "broker")
     assert (broker["ok"], broker["do"]) == (False, "run magnetar standalone, or set --url")
     assert "pulsar://127.0.0.1:1" in broker["found"]
 
 
-def test_a_project_is_not_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_project_is_not_written_over_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "shop").write_text("mine")
     assert main(["spark", "init", str(tmp_path / "shop")]) == Exit.USAGE
     assert "a file has this name" in capsys.readouterr().err

@@ -26,6 +26,6 @@ def test_broker_that_ends_by_itself_says_why(
     assert "magnetar standalone" in told
 
 
-def test_broker_that_was_stopped_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_broker_that_was_stopped_is_success(capsys: pytest.CaptureFixture[str]) -> None:
     assert broker_ended(None, "magnetar standalone") == 0
     assert capsys.readouterr().err == ""

@@ -24,7 +24,7 @@ def told(plan: SubscriptionPlan, left: dict[int, int]) -> dict[int, str]:
     return {one.segment.id: words(one, {**counts}) for one in readings(SPLIT, plan)}
 
 
-def test_children_say_what_they_wait_for_and_how_much_is_left_of_it():
+def test_children_show_what_they_wait_for_and_rest():
     assert told(a_plan((0, "a", None), (1, "b", None)), {0: 1200, 1: 0}) == {
         0: "is read to its end; #2, #3 wait for it",
         1: "is read",
@@ -33,7 +33,7 @@ def test_children_say_what_they_wait_for_and_how_much_is_left_of_it():
     }
 
 
-def test_a_segment_that_changes_hands_says_from_whom_to_whom():
+def test_segment_that_changes_hands_says_from_whom_to_whom():
     plan = a_plan((1, "a", "b"), (2, None, "b"), (3, None, None), drained=(0,))
     assert told(plan, {}) == {1: "moves to b when a releases it", 2: "moves to b", 3: "waits for a consumer"}
 

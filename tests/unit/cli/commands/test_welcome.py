@@ -22,12 +22,12 @@ def test_welcome_names_version_folder_access_and_next_command() -> None:
     assert all(len(line) <= 100 for line in said.splitlines())
 
 
-def test_other_ports_are_in_the_next_command() -> None:
+def test_other_ports_are_in_next_command() -> None:
     said = welcome({**READY, "url": "pulsar://localhost:7777"})
     assert "hello world --url pulsar://localhost:7777 --admin-url http://localhost:8080" in said
 
 
-def test_access_says_who_reaches_the_broker() -> None:
+def test_access_says_who_reaches_broker() -> None:
     assert access("127.0.0.1", authentication=False) == "programs on this machine only, without authentication"
     assert "every machine that reaches 10.0.0.1" in access("10.0.0.1", authentication=False)
     assert "without" not in access("0.0.0.0", authentication=True)

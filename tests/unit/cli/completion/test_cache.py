@@ -49,7 +49,7 @@ def memory(path: Path, broker: Broker, who: str = "me") -> CompletionCache:
     return CompletionCache(str(path / "cache"), broker, who=who)
 
 
-def test_an_answer_is_asked_for_once_and_again_when_it_is_old(tmp_path: Path, broker: Broker) -> None:
+def test_answer_is_cached_until_it_expires(tmp_path: Path, broker: Broker) -> None:
     for _ in range(3):
         assert memory(tmp_path, broker).answers([TENANTS]) == [["public"]]
     assert len(broker.asked) == 1
@@ -58,7 +58,7 @@ def test_an_answer_is_asked_for_once_and_again_when_it_is_old(tmp_path: Path, br
     assert len(broker.asked) == 2
 
 
-def test_who_asks_with_another_token_is_not_told_what_the_first_may_see(tmp_path: Path, broker: Broker) -> None:
+def test_other_token_does_not_see_cached_answer(tmp_path: Path, broker: Broker) -> None:
     memory(tmp_path, broker, "http://a\nsecret").answers([TENANTS])
     broker.answers = {}
     assert memory(tmp_path, broker, "http://a\nother").answers([TENANTS]) == [None]
@@ -66,7 +66,7 @@ def test_who_asks_with_another_token_is_not_told_what_the_first_may_see(tmp_path
     assert not any("secret" in one.name for one in (tmp_path / "cache").iterdir())
 
 
-def test_a_silent_broker_is_left_alone_for_a_while(tmp_path: Path, broker: Broker) -> None:
+def test_silent_broker_is_left_alone_for_while(tmp_path: Path, broker: Broker) -> None:
     broker.answers = None
     for _ in range(3):
         assert memory(tmp_path, broker).answers([TENANTS]) == [None]
@@ -75,14 +75,14 @@ def test_a_silent_broker_is_left_alone_for_a_while(tmp_path: Path, broker: Broke
     assert memory(tmp_path, broker).answers([TENANTS]) == [["public"]]
 
 
-def test_a_broker_that_says_no_is_asked_again(tmp_path: Path, broker: Broker) -> None:
+def test_broker_that_says_no_is_asked_again(tmp_path: Path, broker: Broker) -> None:
     missing = RestQuery("/admin/v2/persistent/a/b/c/subscriptions", "names")
     assert memory(tmp_path, broker).answers([missing]) == [None]
     assert memory(tmp_path, broker).answers([missing, TENANTS]) == [None, ["public"]]
     assert len(broker.asked) == 3
 
 
-def test_a_file_that_makes_no_sense_is_as_if_it_were_not_there(tmp_path: Path, broker: Broker) -> None:
+def test_unreadable_cache_file_is_ignored(tmp_path: Path, broker: Broker) -> None:
     memory(tmp_path, broker).answers([TENANTS])
     (file,) = (tmp_path / "cache").iterdir()
     file.write_bytes(b"\xff{")
@@ -102,7 +102,7 @@ def test_files_are_their_owners_alone_and_not_too_many(tmp_path: Path, broker: B
     assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
 
 
-def test_a_place_where_nothing_can_be_written_is_no_error(tmp_path: Path, broker: Broker) -> None:
+def test_place_where_nothing_can_be_written_is_no_error(tmp_path: Path, broker: Broker) -> None:
     (tmp_path / "cache").write_text("a file")
     assert memory(tmp_path, broker).answers([TENANTS]) == [["public"]]
 

@@ -83,23 +83,23 @@ def test_names_step_by_step(kind: str, word: str, expected: list[str]) -> None:
         ("segment", "nothing", []),
     ],
 )
-def test_what_a_topic_has(kind: str, topic: str, expected: list[str]) -> None:
+def test_what_topic_has(kind: str, topic: str, expected: list[str]) -> None:
     assert names(kind, "", topic) == expected
 
 
-def test_a_segment_is_offered_with_its_range() -> None:
+def test_segment_is_offered_with_its_range() -> None:
     (question,) = questions("segment", "", "clicks")
     assert offered(question, BROKER[question.path], "2") == [("2", "8000-ffff")]
 
 
 @pytest.mark.parametrize("document", [None, [], {}, "x", 3, [1, None], {"segments": 3}, {"segments": {"0": 1}}])
-def test_an_answer_that_is_not_what_was_asked_for_offers_nothing(document: Any) -> None:
+def test_answer_that_is_not_what_was_asked_for_offers_nothing(document: Any) -> None:
     for kind, word in (("topic", ""), ("scalable", "a/b/"), ("tenant", ""), ("segment", ""), ("subscription", "")):
         for question in questions(kind, word, "topic://a/b/c"):
             assert offered(question, document, word) == []
 
 
-def test_a_part_of_a_name_stays_inside_its_part() -> None:
+def test_part_of_name_stays_inside_its_part() -> None:
     paths = [one.path for word in ("../x/", "a?b/", "a#b/c/") for one in questions("topic", word)]
     assert not any(".." in path.split("/") or "#" in path for path in paths)
     assert all(path.count("?") <= 1 for path in paths)
@@ -113,7 +113,7 @@ def test_a_part_of_a_name_stays_inside_its_part() -> None:
         ("persistent://acme/shop/c", "persistent%3A%2F%2Facme%2Fshop%2Fc"),
     ],
 )
-def test_a_list_that_is_full_is_asked_for_again_from_what_is_typed_on(word: str, after: str) -> None:
+def test_full_candidate_list_is_requested_again_with_longer_prefix(word: str, after: str) -> None:
     question = questions("topic", word)[0]
     assert further(question, word, NAMES_MAX - 1) is None
     more = further(question, word, NAMES_MAX)

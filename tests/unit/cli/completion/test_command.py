@@ -13,7 +13,7 @@ from magnetar.cli.main import main
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_a_script_is_printed_and_hides_whatever_goes_wrong(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_is_printed_and_hides_whatever_goes_wrong(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == Exit.OK
     shown = capsys.readouterr()
     assert shown.out == SCRIPTS[shell]
@@ -30,7 +30,7 @@ def test_a_script_is_printed_and_hides_whatever_goes_wrong(shell: Shell, capsys:
         ("powershell", "config/powershell/magnetar.ps1"),
     ],
 )
-def test_a_script_is_put_where_its_shell_looks(
+def test_script_is_put_where_its_shell_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: Shell, place: str
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -44,7 +44,7 @@ def test_a_script_is_put_where_its_shell_looks(
     assert stat.S_IMODE((tmp_path / place).stat().st_mode) == 0o644
 
 
-def test_a_place_that_cannot_be_written_to_is_told(
+def test_place_that_cannot_be_written_to_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fish").write_text("a file")
@@ -53,6 +53,6 @@ def test_a_place_that_cannot_be_written_to_is_told(
     assert str(tmp_path / "fish") in capsys.readouterr().err
 
 
-def test_a_shell_that_is_not_known_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_that_is_not_known_is_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "tcsh"]) == Exit.USAGE
     assert "tcsh" in capsys.readouterr().err

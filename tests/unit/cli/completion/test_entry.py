@@ -47,20 +47,20 @@ def test_words_come_with_what_they_mean(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-def test_an_empty_word_is_a_word(environment: dict[str, str], shell: str) -> None:
+def test_empty_word_is_word(environment: dict[str, str], shell: str) -> None:
     told = {**environment, "_MAGNETAR_LINE": "magnetar key "}
     assert answer([shell, "key", ""], told).splitlines()[1].startswith("where\t")
     told = {**environment, "_MAGNETAR_LINE": "magnetar key"}
     assert answer([shell, "key"], told).splitlines()[1].startswith("key\t")
 
 
-def test_a_step_of_a_name_has_no_blank_behind_it(environment: dict[str, str]) -> None:
+def test_step_of_name_has_no_blank_behind_it(environment: dict[str, str]) -> None:
     remember(environment, "/admin/v2/tenants", ["public", "acme"])
     assert answer(["zsh", "topic", "show", "topic://a"], environment) == "nospace\ntopic://acme/\t\n"
     assert bash(environment, "magnetar topic show topic://a") == ["nospace", "//acme/\t"]
 
 
-def test_files_are_the_shells_own_concern(environment: dict[str, str]) -> None:
+def test_files_are_shells_own_concern(environment: dict[str, str]) -> None:
     assert answer(["zsh", "standalone", "--conf", "x"], environment) == "files\n"
 
 
@@ -75,7 +75,7 @@ def test_contexts_come_from_their_file_and_decide_who_is_asked(environment: dict
     assert answer(["fish", "--context", "prod", "tenant", "show", ""], environment) == "words\nof-prod\t\n"
 
 
-def test_a_name_that_would_do_harm_is_a_mere_word(environment: dict[str, str]) -> None:
+def test_name_that_would_do_harm_is_mere_word(environment: dict[str, str]) -> None:
     remember(environment, "/admin/v2/tenants", ["$(reboot)", "a;b", "new\nline", "es\x1bcape"])
     assert bash(environment, "magnetar tenant show ") == ["words", "\\$\\(reboot\\)\t", "a\\;b\t"]
     told = {**environment, "_MAGNETAR_LINE": "magnetar tenant show "}
@@ -86,7 +86,7 @@ def test_a_name_that_would_do_harm_is_a_mere_word(environment: dict[str, str]) -
     "arguments",
     [[], ["bash"], ["zsh"], ["tcsh", "topic"], ["zsh", "--"], ["zsh", "-"], ["zsh", "\udcff"], ["zsh", "a=b="]],
 )
-def test_nothing_is_ever_an_error(
+def test_nothing_is_ever_error(
     arguments: list[str], environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert complete(arguments, environment) == 0
@@ -95,7 +95,7 @@ def test_nothing_is_ever_an_error(
     assert shown.out.split("\n")[0] in ("words", "nospace", "files")
 
 
-def test_a_broken_file_of_contexts_is_silence(environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_file_of_contexts_is_silence(environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(environment["XDG_CONFIG_HOME"]) / "magnetar" / "contexts.toml"
     path.parent.mkdir(parents=True)
     path.write_text("[[[")
@@ -103,7 +103,7 @@ def test_a_broken_file_of_contexts_is_silence(environment: dict[str, str], capsy
     assert capsys.readouterr() == ("words\n", "")
 
 
-def test_the_hidden_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hidden_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["__complete", "zsh", "stand"]) == 0
     assert capsys.readouterr().out.startswith("words\nstandalone\t")
     assert "_MAGNETAR_LINE" not in os.environ

@@ -29,7 +29,7 @@ from magnetar.cli.completion.shell_line import ShellLine, for_bash, for_powershe
         ("m a\\", ["m", "a\\"], ""),
     ],
 )
-def test_a_line_is_cut_even_where_it_ends_in_the_middle(line: str, words: list[str], quote: str) -> None:
+def test_line_is_cut_even_where_it_ends_in_middle(line: str, words: list[str], quote: str) -> None:
     assert split(line) == ShellLine(words, quote)
 
 
@@ -38,12 +38,12 @@ def test_powershell_escapes_with_another_letter() -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\x00"), min_size=1), min_size=1))
-def test_whatever_a_shell_would_take_apart_is_cut_alike(words: list[str]) -> None:
+def test_whatever_shell_would_take_apart_is_cut_alike(words: list[str]) -> None:
     assert split(" ".join(shlex.quote(word) for word in words)).words == words
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1))
-def test_a_word_from_a_broker_is_one_word_to_bash_and_nothing_more(value: str) -> None:
+def test_broker_text_is_one_word_for_bash(value: str) -> None:
     written = for_bash(value, "", quote="", breaks="")
     assert written is not None
     assert shlex.split(written) == [value]
@@ -56,7 +56,7 @@ def test_a_word_from_a_broker_is_one_word_to_bash_and_nothing_more(value: str) -
 @pytest.mark.parametrize(
     "value", ["a;rm -rf ~", "$(reboot)", "`reboot`", "a b", "a&b", "a|b", "a>b", "*", "~", "#x", "!x"]
 )
-def test_what_a_shell_would_act_upon_is_escaped(value: str) -> None:
+def test_what_shell_would_act_upon_is_escaped(value: str) -> None:
     written = for_bash(value, "", quote="", breaks="")
     assert written is not None
     for at, letter in enumerate(written):
@@ -79,7 +79,7 @@ def test_bash_gets_what_follows_its_last_break(value: str, word: str, breaks: st
     assert for_bash(value, word, quote="", breaks=breaks) == written
 
 
-def test_a_plain_word_is_itself_to_powershell() -> None:
+def test_plain_word_is_itself_to_powershell() -> None:
     assert for_powershell("--output=json") == "--output=json"
     assert for_powershell("topic://public/x") == "topic://public/x"
     assert for_powershell("it's") == "'it''s'"

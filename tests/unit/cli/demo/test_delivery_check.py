@@ -26,7 +26,7 @@ def test_everything_acknowledged_arrived_in_order() -> None:
     assert tally.verdict().sentence() == "every acknowledged message arrived, in the order of its key"
 
 
-def test_one_lost_of_many_is_a_no_although_as_many_arrived() -> None:
+def test_one_lost_of_many_is_no_although_as_many_arrived() -> None:
     """One that was sent without a receipt must not make up for one that was promised."""
     tally = a_tally((1, 0), (1, 1))
     tally.sending()
@@ -40,7 +40,7 @@ def test_one_lost_of_many_is_a_no_although_as_many_arrived() -> None:
     assert verdict.sentence() == "1 acknowledged messages are missing, 0 arrived out of order"
 
 
-def test_a_key_out_of_order_is_a_no_where_order_is_promised() -> None:
+def test_key_out_of_order_is_no_where_order_is_promised() -> None:
     tally = a_tally((1, 0), (1, 1), kinds=[Kind.KEY_SHARED, Kind.SHARED])
     for kind in (Kind.KEY_SHARED, Kind.SHARED):
         arrive(tally, kind, (1, 1), (1, 0))
@@ -71,7 +71,7 @@ def test_one_late_among_later_ones_is_counted_once() -> None:
     assert tally.verdict().subscriptions[0].disordered == 2
 
 
-def test_a_message_without_a_receipt_is_owed_to_nobody_but_its_absence_keeps_it_open() -> None:
+def test_message_without_receipt_is_not_owed_and_keeps_verdict_open() -> None:
     tally = a_tally((1, 0))
     tally.sending()
     arrive(tally, Kind.EXCLUSIVE, (1, 0))
@@ -82,7 +82,7 @@ def test_a_message_without_a_receipt_is_owed_to_nobody_but_its_absence_keeps_it_
     assert tally.verdict().failed == 1
 
 
-def test_an_arrival_before_its_receipt_leaves_no_negative_backlog() -> None:
+def test_arrival_before_its_receipt_leaves_no_negative_backlog() -> None:
     tally = a_tally((1, 0))
     tally.sending()
     arrive(tally, Kind.EXCLUSIVE, (1, 0), (1, 1))
@@ -104,7 +104,7 @@ def test_nothing_acknowledged_shows_nothing() -> None:
     assert "nothing" in verdict.sentence()
 
 
-def test_the_document_carries_the_judgement() -> None:
+def test_document_carries_judgement() -> None:
     tally = a_tally((1, 0))
     arrive(tally, Kind.EXCLUSIVE, (1, 0))
     document = tally.verdict().document()
@@ -114,7 +114,7 @@ def test_the_document_carries_the_judgement() -> None:
     ]
 
 
-def test_a_message_is_owed_to_the_subscriptions_of_its_own_topic() -> None:
+def test_message_is_owed_to_subscriptions_of_its_own_topic() -> None:
     tally = a_tally((1, 0), kinds=[Kind.EXCLUSIVE, Kind.STREAM])
     tally.sending()
     assert tally.in_flight == 1

@@ -23,7 +23,7 @@ def add(tally: DeliveryTally, count: int, *, arrive: bool = True) -> None:
             found.add(0, number)
 
 
-def test_rates_are_over_the_last_second() -> None:
+def test_rates_are_over_last_second() -> None:
     tally = DeliveryTally([Kind.SHARED])
     rates = Rates(tally)
     for tick in range(40):
@@ -33,7 +33,7 @@ def test_rates_are_over_the_last_second() -> None:
     assert arriving[Kind.SHARED] == pytest.approx(300)
 
 
-def test_what_comes_again_counts_in_the_rate() -> None:
+def test_what_comes_again_counts_in_rate() -> None:
     tally = DeliveryTally([Kind.SHARED])
     rates = Rates(tally)
     add(tally, 5)
@@ -43,7 +43,7 @@ def test_what_comes_again_counts_in_the_rate() -> None:
     assert rates.read(1.0) == (0.0, {Kind.SHARED: 2.0})
 
 
-def test_steps_and_a_line_every_second(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_and_line_every_second(capsys: pytest.CaptureFixture[str]) -> None:
     tally = DeliveryTally([Kind.EXCLUSIVE])
     steps = Steps(tally)
     with steps:
@@ -60,7 +60,7 @@ def test_steps_and_a_line_every_second(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
+def test_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     tally = DeliveryTally(list(CONSUMERS))
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
@@ -92,14 +92,14 @@ def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     assert all(line.endswith(("│", "╮", "╯")) for line in lines)
 
 
-def test_bars_are_as_high_as_the_highest() -> None:
+def test_bars_are_as_high_as_highest() -> None:
     rates = Rates(DeliveryTally([Kind.SHARED])).published
     assert bars(rates) == " " * HISTORY
     rates.extend([100.0, 50.0, 0.0])
     assert bars(rates)[-3:] == "█▄ "
 
 
-def test_frame_keeps_its_width_and_has_a_clock() -> None:
+def test_frame_keeps_its_width_and_has_clock() -> None:
     board = Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, Console(file=io.StringIO(), width=100))
     widths = set()
     for number, step in enumerate(("short", "a step that takes many more words to say than the first one did"), 1):
@@ -114,7 +114,7 @@ def test_frame_keeps_its_width_and_has_a_clock() -> None:
     assert "magnetar demo · 10 s · step 2 of 7" in lines[0]
 
 
-def test_last_frame_stays_when_the_demo_ends() -> None:
+def test_last_frame_stays_when_demo_ends() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
     with Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, console) as board:

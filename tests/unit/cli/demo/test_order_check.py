@@ -48,7 +48,7 @@ MUTANTS: dict[str, Callable[[list[Row]], list[Row]]] = {
 
 
 @pytest.mark.parametrize("what", MUTANTS)
-def test_one_row_that_is_wrong_is_found_and_called_by_its_name(what: str) -> None:
+def test_single_wrong_row_is_found_and_named(what: str) -> None:
     orders, rows = some_orders()
     judged = judge(orders, "topic", MUTANTS[what](rows))
     assert {name: getattr(judged, name) for name in MUTANTS} == {**dict.fromkeys(MUTANTS, 0), what: 1}
@@ -60,19 +60,19 @@ def test_one_row_that_is_wrong_is_found_and_called_by_its_name(what: str) -> Non
 
 
 @pytest.mark.parametrize("row", [(9, 0, gross(cents(9, 0))), (0, -1, gross(cents(0, -1))), (1, 2, 1)])
-def test_a_customer_a_number_or_a_sum_that_nobody_sent_is_invented(row: Row) -> None:
+def test_customer_number_or_sum_that_nobody_sent_is_invented(row: Row) -> None:
     orders, rows = some_orders()
     assert judge(orders, "topic", [*rows, row]).invented == 1
 
 
-def test_a_wrong_sum_does_not_stand_for_the_right_one() -> None:
+def test_wrong_sum_does_not_stand_for_right_one() -> None:
     orders, rows = some_orders()
     customer, number, paid = rows[4]
     judged = judge(orders, "topic", [*rows[:4], (customer, number, paid + 1), *rows[5:]])
     assert (judged.lost, judged.invented) == (1, 1)
 
 
-def test_an_order_without_a_receipt_is_owed_to_nobody_and_may_be_there_once() -> None:
+def test_order_without_receipt_may_be_absent_or_there_once() -> None:
     orders, rows = some_orders()
     number = orders.sending(0)
     orders.failure()
@@ -83,7 +83,7 @@ def test_an_order_without_a_receipt_is_owed_to_nobody_and_may_be_there_once() ->
     assert judge(orders, "topic", [*rows, row, row]).twice == 1
 
 
-def test_any_shuffle_that_swaps_a_customer_s_orders_is_a_no() -> None:
+def test_any_shuffle_that_swaps_customer_s_orders_is_no() -> None:
     orders, rows = some_orders(customers=2, each=8)
     for seed in range(50):
         shuffled = rows[:]

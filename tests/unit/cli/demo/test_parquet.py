@@ -19,12 +19,12 @@ def a_log(*entries: str) -> str:
     return "\n".join(("v1", *entries))
 
 
-def test_files_come_in_the_order_of_batches_not_of_their_names() -> None:
+def test_files_come_in_order_of_batches_not_of_their_names() -> None:
     log = {"10": a_log(entry("/x/c")), "2": a_log(entry("/x/b")), "0": a_log(entry("/x/a"), entry("/x/a%202"))}
     assert committed(log) == ["/x/a", "/x/a 2", "/x/b", "/x/c"]
 
 
-def test_a_compacted_log_stands_for_all_before_it() -> None:
+def test_compacted_log_stands_for_all_before_it() -> None:
     log = {
         "8": a_log(entry("/x/a")),
         "9.compact": a_log(entry("/x/a"), entry("/x/b")),
@@ -35,20 +35,20 @@ def test_a_compacted_log_stands_for_all_before_it() -> None:
     assert committed(log) == ["/x/a", "/x/b", "/x/c", "/x/d"]
 
 
-def test_what_was_deleted_does_not_count_and_an_empty_batch_has_no_files() -> None:
+def test_deleted_orders_are_not_counted_and_empty_batch_is_fine() -> None:
     assert committed({"0": a_log(), "1": a_log(entry("/x/a", "delete"), entry("/x/b"))}) == ["/x/b"]
 
 
-def test_a_log_of_another_version_is_not_guessed_at() -> None:
+def test_log_of_another_version_is_not_guessed_at() -> None:
     with pytest.raises(Corrupt, match="version"):
         committed({"0": "v2\n" + entry("/x/a")})
 
 
-def test_nothing_is_there_before_the_first_batch(tmp_path: Path) -> None:
+def test_nothing_is_there_before_first_batch(tmp_path: Path) -> None:
     assert ParquetOutput(tmp_path / "lake")._files() == []
 
 
-def test_files_of_no_batch_and_halves_of_the_log_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_no_batch_and_partial_logs_are_ignored(tmp_path: Path) -> None:
     log = tmp_path / LOG
     log.mkdir()
     (log / "0").write_text(a_log(entry("/x/a")))

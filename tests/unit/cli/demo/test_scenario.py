@@ -38,14 +38,14 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_lost_message_is_said_and_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_message_is_said_and_is_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert conclude(a_verdict(lose=True), 7.26, "table", colors=True) == Exit.CHECK_FAILED
     shown = capsys.readouterr().out
     assert "Shared              0        3           -      0  FAILED" in shown
     assert "FAILED: 3 acknowledged messages are missing, 0 arrived out of order" in shown
 
 
-def test_programs_get_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_get_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert conclude(a_verdict(lose=True), 7.26, "json", colors=True) == Exit.CHECK_FAILED
     document = json.loads(capsys.readouterr().out)
     assert document["ok"] is False

@@ -13,14 +13,14 @@ from magnetar.cli.demo.spark_display import Counts, Lines, Rate, Screen
 from magnetar.layout.layout import initial
 
 
-def test_rates_are_over_the_last_seconds() -> None:
+def test_rates_are_over_last_seconds() -> None:
     rate = Rate()
     found = [rate.read(tick / 2, tick * (10 if tick < 20 else 50)) for tick in range(40)]
     assert found[10] == pytest.approx(20)
     assert found[-1] == pytest.approx(100)
 
 
-def test_steps_and_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_and_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     counts = Counts()
     with Lines(counts) as lines:
         lines.say("broker 1 serves pulsar://localhost:1", 10.0)
@@ -36,7 +36,7 @@ def test_steps_and_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_the_picture_shows_what_is_where_and_how_segments_split_in_eighty_columns() -> None:
+def test_picture_shows_segments_and_splits_in_eighty_columns() -> None:
     layout = initial(1, now_ms=0)
     for id in (0, 1, 2):
         layout = layout.split(SegmentId(id), now_ms=0)
@@ -62,7 +62,7 @@ def test_the_picture_shows_what_is_where_and_how_segments_split_in_eighty_column
         (Counts(100, 100, 100, "running", "running"), ""),
     ],
 )
-def test_a_still_table_says_what_it_waits_for(counts: Counts, said: str) -> None:
+def test_still_table_says_what_it_waits_for(counts: Counts, said: str) -> None:
     screen = Screen(counts, Console(file=io.StringIO(), width=100))
     plain = Console(file=io.StringIO(), width=100)
     plain.print(screen.picture(1.0))

@@ -33,7 +33,7 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_lost_row_is_said_and_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_row_is_said_and_is_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = an_outcome(lost=2)
     assert concluded(outcome, parts(outcome, 61.26), 61.26, "table", colors=True) == Exit.CHECK_FAILED
     shown = capsys.readouterr().out
@@ -41,13 +41,13 @@ def test_a_lost_row_is_said_and_is_the_exit_code(capsys: pytest.CaptureFixture[s
     assert "FAILED: 2 lost" in shown
 
 
-def test_a_query_that_ended_by_itself_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_that_ended_by_itself_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = an_outcome(lost=0, restarts=2)
     concluded(outcome, parts(outcome, 1.0), 1.0, "table", colors=True)
     assert "the query failed 2 times and was restarted" in capsys.readouterr().out
 
 
-def test_programs_get_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_get_counts(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = an_outcome(lost=2)
     assert concluded(outcome, parts(outcome, 61.26), 61.26, "json", colors=True) == Exit.CHECK_FAILED
     document = json.loads(capsys.readouterr().out)

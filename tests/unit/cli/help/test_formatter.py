@@ -32,7 +32,7 @@ def test_help_has_no_raw_defaults_quotes_or_unnamed_arguments(
         ("topic", "magnetar topic VERB [ARGUMENTS] [OPTIONS]"),
     ],
 )
-def test_usage_names_arguments_as_the_table_does(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_names_arguments_as_table_does(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
     main([*command.split(), "--help"])
     assert capsys.readouterr().out.splitlines()[0] == f"Usage: {usage}"
 
@@ -45,7 +45,7 @@ def test_usage_names_arguments_as_the_table_does(command: str, usage: str, capsy
         ("subscription seek", "as soon as the broker has accepted it. [default: --wait]"),
     ],
 )
-def test_parameter_text_breaks_at_the_width_only(
+def test_parameter_text_breaks_at_width_only(
     command: str, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")

@@ -80,17 +80,17 @@ FAR = Subject(topic="persistent://acme/shop/orders")
         (Subject(), errors.NotFound("Tenant does not exist"), "", ""),
     ],
 )
-def test_a_refusal_names_what_it_is_about_and_what_to_run_next(
+def test_refusal_names_object_and_next_command(
     subject: Subject, error: errors.MagnetarError, name: str, run: str
 ) -> None:
     assert advise(subject, error) == Hint(name, run)
 
 
-def test_a_name_that_a_shell_would_take_apart_is_quoted() -> None:
+def test_name_that_shell_would_take_apart_is_quoted() -> None:
     assert advise(Subject(tenant="a b"), errors.NotFound("Tenant does not exist")).run.endswith("create 'a b'")
 
 
-def test_a_hold_that_is_not_there_is_looked_for_among_the_holds() -> None:
+def test_hold_that_is_not_there_is_looked_for_among_holds() -> None:
     subject = Subject(topic="topic://public/default/x")
     error = errors.NotFound("Hold nix not found on topic topic://public/default/x")
     assert advise(subject, error) == Hint(run="magnetar hold list topic://public/default/x")

@@ -32,12 +32,10 @@ def test_options_are_compared_without_their_dashes(wanted: str, near: list[str])
         (None, "orders", "the same command with orders"),
     ],
 )
-def test_a_plain_topic_that_is_asked_for_as_a_scalable_one_is_not_what_to_try_again(
-    wanted: str | None, found: str, run: str
-) -> None:
+def test_plain_topic_named_as_scalable_is_no_suggestion(wanted: str | None, found: str, run: str) -> None:
     assert instead(Subject(topic=wanted), [found]).startswith(run)
 
 
-def test_subscription_of_a_plain_topic_is_shown_instead_of_migrated() -> None:
+def test_subscription_of_plain_topic_is_shown_instead_of_migrated() -> None:
     subject = Subject(topic="topic://public/default/orders", subscription="billing")
     assert instead(subject, ["orders"]).startswith("magnetar subscription show orders billing")

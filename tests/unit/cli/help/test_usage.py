@@ -51,12 +51,12 @@ def test_what_was_perhaps_meant_is_told_whole(
     assert any(line.startswith(("  usage: magnetar ", "  detail: ")) for line in lines)
 
 
-def test_how_a_command_is_used_is_told_with_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_command_is_used_is_told_with_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
     main(["subscription", "seek", "a"])
     assert "  usage: magnetar subscription seek TOPIC NAME --to TO [OPTIONS]" in capsys.readouterr().err
 
 
-def test_misspelt_choice_is_reported_with_the_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_choice_is_reported_with_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
     main(["topic", "list", "--output", "jsno"])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "magnetar: --output must be one of table, json, jsonl, yaml, csv, name, got 'jsno'"
@@ -67,7 +67,7 @@ def test_misspelt_choice_is_reported_with_the_similar_one(capsys: pytest.Capture
     "command",
     ["subscription seek a b --to soon", "subscription create a b --start soon", "message read a --start soon"],
 )
-def test_malformed_position_is_refused_before_a_connection(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_position_is_refused_before_connection(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = ["--url", "pulsar://localhost:1", "--admin-url", "http://localhost:1"]
     assert main([*command.split(), *nowhere]) == Exit.USAGE
     assert "a position must be earliest, latest" in capsys.readouterr().err

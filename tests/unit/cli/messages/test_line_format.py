@@ -8,7 +8,7 @@ from magnetar.base.errors import Misuse
 from magnetar.cli.messages.line_format import LineFormat, Outgoing
 
 
-def test_plain_line_is_the_payload() -> None:
+def test_plain_line_is_payload() -> None:
     assert LineFormat.of(None, None).is_plain
     assert LineFormat().parse(b"a:b", 1) == Outgoing(b"a:b")
 

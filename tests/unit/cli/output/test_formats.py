@@ -34,13 +34,13 @@ def test_words_with_commas_quotes_and_lines_come_back_whole() -> None:
     assert csv_line(["a", None, True, {"x": [1]}]) == 'a,,true,"{""x"":[1]}"\r\n'
 
 
-def test_a_document_without_a_table_is_cut_by_what_it_is() -> None:
+def test_document_without_table_is_cut_by_what_it_is() -> None:
     assert table(Document(b'["a","b"]')) == [["value"], ["a"], ["b"]]
     assert table(Document(b'{"a":1,"b":{"c":2}}')) == [["a", "b"], ["1", '{"c":2}']]
     assert table(Document([{"a": 1}, {"b": 2}])) == [["a", "b"], ["1", ""], ["", "2"]]
 
 
-def test_names_are_the_first_column_or_what_a_list_holds() -> None:
+def test_names_are_first_column_or_what_list_holds() -> None:
     assert names_of(Document(None, (TableData(("SEGMENT", "X"), [(3, "a"), (4, "b")]),))) == ["3", "4"]
     assert names_of(Document(None, (KeyValues({"topic": "t", "x": 1}),))) == ["t"]
     assert names_of(Document(b'["a", 5]')) == ["a", "5"]

@@ -20,19 +20,19 @@ def shown(form: Form, document: Any, *parts: Any, **options: Any) -> str:
     return stream.getvalue()
 
 
-def test_plain_text_is_aligned_with_numbers_to_the_right() -> None:
+def test_plain_text_is_aligned_with_numbers_to_right() -> None:
     assert list(aligned(SHEET)) == ["NAME    LAG  SIZE", "a         5  2048", "longer   12     -"]
 
 
-def test_a_table_that_is_empty_has_its_head() -> None:
+def test_table_that_is_empty_has_its_head() -> None:
     assert list(aligned(TableData(("A", "B"), []))) == ["A  B"]
 
 
-def test_facts_are_a_name_and_a_value_a_line() -> None:
+def test_facts_are_name_and_value_line() -> None:
     assert list(aligned(KeyValues({"a": 1, "longer": None}))) == ["a       1", "longer  -"]
 
 
-def test_json_keeps_the_document_as_it_was_written() -> None:
+def test_json_keeps_document_as_it_was_written() -> None:
     raw = b'{"b":1.0,"a":[1e3,null],"big":12345678901234567890}'
     text = shown("json", raw, SHEET)
     assert json.loads(text) == json.loads(raw)
@@ -64,13 +64,13 @@ def test_rows_are_told_as_they_come(form: Form, text: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "text"), [("json", "[]\n"), ("yaml", "[]\n"), ("csv", "topic\r\n"), ("name", "")])
-def test_no_rows_are_still_a_document(form: Form, text: str) -> None:
+def test_no_rows_are_still_document(form: Form, text: str) -> None:
     stream = io.StringIO()
     Output(form, stream=stream).stream([], "topic")
     assert stream.getvalue() == text
 
 
-def test_a_row_that_is_an_object_has_its_columns_and_its_name() -> None:
+def test_row_that_is_object_has_its_columns_and_its_name() -> None:
     for form, text in (("csv", 'id,properties\r\n1,"{""a"":1}"\r\n2,\r\n'), ("name", "1\n2\n")):
         stream = io.StringIO()
         output = Output(form, stream=stream)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ class Terminal(io.StringIO):
 EVIL = "red\x1b[31m\x9b2J\x07 \u202egnp.exe\n\ttwo"
 
 
-def test_names_and_messages_of_others_cannot_command_a_terminal() -> None:
+def test_names_and_messages_of_others_cannot_command_terminal() -> None:
     stream = Terminal()
     output = Output("table", colors=False, stream=stream)
     output.show(None, TableData(("NAME", "LAG"), [(EVIL, Lag(1))], title=EVIL), KeyValues({"name": EVIL}))
@@ -124,7 +124,7 @@ def test_names_and_messages_of_others_cannot_command_a_terminal() -> None:
     assert "\n\ttwo" in told
 
 
-def test_a_pipe_gets_names_and_messages_as_they_are() -> None:
+def test_pipe_gets_names_and_messages_as_they_are() -> None:
     stream = io.StringIO()
     with Output("table", stream=stream).rows() as rows:
         rows.add(EVIL)

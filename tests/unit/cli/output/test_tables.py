@@ -21,7 +21,7 @@ def seen(width: int, *parts: Part) -> list[str]:
     return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
-def test_the_widest_text_is_narrowed_first_and_numbers_never() -> None:
+def test_widest_text_is_narrowed_first_and_numbers_never() -> None:
     columns = [Column("NAME", 40, 16), Column("LAG", 9, 9), Column("WHY", 30, 16)]
     assert fit(columns, 90) == [40, 9, 30]
     assert fit(columns, 80) == [37, 9, 30]
@@ -30,7 +30,7 @@ def test_the_widest_text_is_narrowed_first_and_numbers_never() -> None:
     assert fit(columns, 44) is None
 
 
-def test_what_can_be_missed_is_left_out_from_the_right() -> None:
+def test_what_can_be_missed_is_left_out_from_right() -> None:
     columns = [Column("A", 10, 10), Column("B", 10, 10, True), Column("C", 10, 10), Column("D", 10, 10, True)]
     assert chosen(columns, 46) == ([0, 1, 2, 3], [10, 10, 10, 10])
     assert chosen(columns, 45) == ([0, 1, 2], [10, 10, 10])
@@ -38,7 +38,7 @@ def test_what_can_be_missed_is_left_out_from_the_right() -> None:
     assert chosen(columns, 21) is None
 
 
-def test_a_name_is_broken_at_its_joints_and_keeps_every_letter() -> None:
+def test_name_is_broken_at_its_joints_and_keeps_every_letter() -> None:
     lines = broken(NAME, 40).split("\n")
     assert "".join(lines) == NAME
     assert all(len(line) <= 40 for line in lines)
@@ -52,7 +52,7 @@ SHEET = TableData(("TOPIC", "LAG", "WHY", "BROKER"), ROWS, optional=frozenset(("
 
 
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 140, 200])
-def test_nothing_of_a_row_is_cut_in_a_window_of_any_width(width: int) -> None:
+def test_nothing_of_row_is_cut_in_window_of_any_width(width: int) -> None:
     lines = seen(width, SHEET, KeyValues({"topic": NAME}))
     assert all(len(line) <= width for line in lines)
     letters = "".join("".join(lines).split())
@@ -63,12 +63,12 @@ def test_nothing_of_a_row_is_cut_in_a_window_of_any_width(width: int) -> None:
     assert whole or "columnsnotshown:BROKER" in letters
 
 
-def test_a_window_too_narrow_for_a_table_shows_row_by_row() -> None:
+def test_window_too_narrow_for_table_shows_row_by_row() -> None:
     lines = seen(25, TableData(("SUBSCRIPTION", "CONSUMERS", "LAG"), [("billing", 12, Lag(3)), ("audit", 1, Lag(0))]))
     assert lines[0].split() == ["subscription", "billing"]
     assert lines[3] == ""
     assert lines[4].split() == ["subscription", "audit"]
 
 
-def test_a_table_without_rows_says_so() -> None:
+def test_table_without_rows_says_so() -> None:
     assert seen(80, TableData(("TOPIC",), []))[-1] == "none"

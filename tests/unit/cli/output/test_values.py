@@ -39,12 +39,12 @@ NOW = 1_700_000_000_000
         (Moment(NOW + 5_000), "0 s ago", "2023-11-14T22:13:25.000Z"),
     ],
 )
-def test_a_value_as_people_and_programs_see_it(cell: Cell, eyes: str, pipe: str) -> None:
+def test_value_as_people_and_programs_see_it(cell: Cell, eyes: str, pipe: str) -> None:
     assert people(cell, NOW) == eyes
     assert plain(cell) == pipe
 
 
-def test_without_the_brokers_clock_a_moment_is_absolute() -> None:
+def test_without_brokers_clock_moment_is_absolute() -> None:
     assert people(Moment(NOW)) == "2023-11-14T22:13:20.000Z"
 
 
@@ -58,7 +58,7 @@ def test_without_the_brokers_clock_a_moment_is_absolute() -> None:
         ("soon", 0),
     ],
 )
-def test_a_moment_is_read_from_iso(text: str, ms: int) -> None:
+def test_moment_is_read_from_iso(text: str, ms: int) -> None:
     assert moment(text) == Moment(ms)
 
 

@@ -20,12 +20,12 @@ from magnetar.cli.output.watch_screen import WatchFrame
     ("text", "seconds"),
     [("500ms", 0.5), ("1s", 1), ("2m", 120), ("2min", 120), ("1h", 3600), ("3", 3), ("0.5", 0.5), ("1.5s", 1.5)],
 )
-def test_a_time_is_said_in_units_or_as_seconds(text: str, seconds: float) -> None:
+def test_time_is_said_in_units_or_as_seconds(text: str, seconds: float) -> None:
     assert interval(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "1 s", "-1s", "1d", "0", "50ms", "25h", "1e3", "nan", "٣s", "1s1s"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Misuse):
         interval(text)
 
@@ -34,7 +34,7 @@ def read(topic: str, /, *, limit: int = 3, common: Common = COMMON) -> None:
     common.out.show({"topic": topic, "limit": limit}, KeyValues({"topic": topic}))
 
 
-def test_a_verb_that_reads_can_be_watched_and_one_that_changes_or_follows_cannot() -> None:
+def test_reading_command_can_be_watched_and_changing_one_cannot() -> None:
     def change(topic: str, /, *, change: Change, common: Common = COMMON) -> None: ...
     def follow(topic: str, /, *, follow: bool = False, common: Common = COMMON) -> None: ...
     def local() -> None: ...
@@ -43,7 +43,7 @@ def test_a_verb_that_reads_can_be_watched_and_one_that_changes_or_follows_cannot
     assert not any(can_watch(one) for one in (change, follow, local))
 
 
-def test_a_watched_verb_keeps_its_own_options_and_runs_once_without_the_new_one(
+def test_watched_command_keeps_options_and_runs_once_by_default(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     verb = watchable(read)
@@ -85,7 +85,7 @@ def test_it_goes_on_until_ctrl_c_which_is_no_failure(capsys: pytest.CaptureFixtu
     assert lines == [f'{{"at":"1970-01-01T00:00:0{n}.000Z","document":{n}}}' for n in (1, 2, 3)]
 
 
-def test_a_broker_that_is_away_for_a_while_is_noted_once_and_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_temporarily_absent_broker_is_noted_once_and_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
     away = NotReady("no broker answers")
     assert watch_with(1.0, Common(output="csv"), looking(1, away, away, 2), pauses(4)) == Exit.OK
     shown = capsys.readouterr()
@@ -97,7 +97,7 @@ def test_a_broker_that_is_away_for_a_while_is_noted_once_and_asked_again(capsys:
     ]
 
 
-def test_a_broker_that_never_answered_and_a_thing_that_is_gone_end_it() -> None:
+def test_broker_without_any_answer_and_missing_object_end_watch() -> None:
     with pytest.raises(NotReady):
         watch_with(1.0, COMMON, looking(NotReady("no broker answers")), pauses(9))
     with pytest.raises(TopicNotFound):

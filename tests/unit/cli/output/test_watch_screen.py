@@ -43,12 +43,12 @@ def test_every_form_says_when_it_was() -> None:
     assert appended("table", twice[1]) == f"# {AT}\nNAME  LAG\nb       1\n\n"
 
 
-def test_csv_has_one_header_and_a_column_of_moments() -> None:
+def test_csv_has_one_header_and_column_of_moments() -> None:
     rows = list(csv.reader(io.StringIO(appended("csv", look("a", "b"), look("b")), newline="")))
     assert rows == [["at", "name", "lag"], [AT, "a", "1"], [AT, "b", "1"], [AT, "b", "1"]]
 
 
-def test_names_are_told_when_they_come_up_and_again_when_they_come_back() -> None:
+def test_names_are_announced_when_they_appear_and_reappear() -> None:
     assert appended("name", look("a"), look("a", "b"), look("b"), look("b", "a")) == "a\nb\na\n"
 
 
@@ -75,7 +75,7 @@ def of_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_a_screen_is_drawn_over_and_never_cleared_first() -> None:
+def test_screen_is_drawn_over_and_never_cleared_first() -> None:
     stream = Terminal()
     screen = Screen(stream, "every 1 s", colors=False)
     screen.show(look("a", terminal=True))
@@ -91,7 +91,7 @@ def test_a_screen_is_drawn_over_and_never_cleared_first() -> None:
     assert "\x1b[?25h" in drawn, "the cursor is back"
 
 
-def test_what_a_window_has_no_room_for_is_counted_and_there_when_it_is_left() -> None:
+def test_rows_without_room_are_counted_and_shown_after_exit() -> None:
     stream = Terminal()
     screen = Screen(stream, "every 1 s", colors=False)
     screen.show(look(*[f"name-{number:02}" for number in range(20)], terminal=True))
@@ -103,7 +103,7 @@ def test_what_a_window_has_no_room_for_is_counted_and_there_when_it_is_left() ->
     assert "name-19" in left
 
 
-def test_an_outage_stands_over_the_last_look_until_there_is_another() -> None:
+def test_outage_stands_over_last_look_until_there_is_another() -> None:
     stream = Terminal()
     screen = Screen(stream, "every 1 s", colors=False)
     screen.show(look("a", terminal=True))

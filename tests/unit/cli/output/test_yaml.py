@@ -27,7 +27,7 @@ from tests.cli.yamlreader import read
         (12345678901234567890, "12345678901234567890\n"),
     ],
 )
-def test_a_document_reads_as_people_write_it(value: Any, text: str) -> None:
+def test_document_reads_as_people_write_it(value: Any, text: str) -> None:
     assert document(value) == text
 
 
@@ -37,14 +37,14 @@ WORDS += ["`", "'", '"', "\\", "a\nb", "\t", "\x00", "\x7f", "\x85", "\u2028", "
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_that_some_reader_takes_for_something_else_is_in_quotes(word: str) -> None:
+def test_ambiguous_word_is_quoted(word: str) -> None:
     text = document({word: word})
     assert text.startswith('"')
     assert read(text) == {word: word}
     assert text.isascii() or word == "é"
 
 
-def test_a_key_too_long_for_one_line_is_written_out() -> None:
+def test_key_too_long_for_one_line_is_written_out() -> None:
     key = "persistent://" + "x" * 2000
     assert document({key: {"a": 1}}) == f"? {key}\n: a: 1\n"
 

@@ -31,7 +31,7 @@ def a_queue(
     )
 
 
-def test_children_of_a_segment_that_is_not_drained_are_read_and_wait_for_nothing():
+def test_children_of_undrained_segment_without_wait_are_shown_reading():
     plan = a_queue(7, 0, 2, None, consumers=((0, 1), (0,)))
     assert [(one.segment.id, one.consumers, one.words) for one in queued(SPLIT, plan)] == [
         (0, 2, "is read"),
@@ -41,7 +41,7 @@ def test_children_of_a_segment_that_is_not_drained_are_read_and_wait_for_nothing
     ]
 
 
-def test_a_sealed_segment_of_which_nothing_is_left_is_done():
+def test_sealed_segment_of_which_nothing_is_left_is_done():
     facts, sheet = queue_parts(TOPIC, SPLIT, a_queue(0, 1, 2, 3))
     assert [cells[0] for cells in sheet.rows] == [1, 2, 3]
     assert facts.values["segments"] == "3 to read, 1 done"
@@ -55,12 +55,12 @@ def test_segments_that_nobody_counts_are_said():
     assert facts.values["lag"] == Lag(6)
 
 
-def test_an_undecided_type_is_not_called_a_queue():
+def test_undecided_type_is_not_called_queue():
     facts, _ = queue_parts(TOPIC, SPLIT, a_queue(0, 0, 0, 0, undecided=True))
     assert facts.values["type"] == UNDECIDED
 
 
-def test_a_hold_is_where_its_own_verb_shows_it_and_a_group_is_none():
+def test_hold_is_shown_by_own_command_and_is_no_group():
     plan = SubscriptionPlan(subscription="nightly", type="CHECKPOINT", generation=0)
     assert is_hold(plan)
     assert hold_facts(TOPIC, plan).values["kept messages"] == f"magnetar hold show {TOPIC} nightly"
@@ -71,7 +71,7 @@ def test_a_hold_is_where_its_own_verb_shows_it_and_a_group_is_none():
     assert not is_queue(group)
 
 
-def test_a_topic_is_explained_with_one_line_for_each_that_has_no_plan():
+def test_explained_topic_has_one_line_per_unplanned_subscription():
     told = ScalableSubscriptionStats(consumerCount=2, type="QUEUE", lag=1)
     assert row("work", told) == ("work", "all", "2 consumers", None)
     assert row("nightly", ScalableSubscriptionStats(consumerCount=0, type="CHECKPOINT")) == (

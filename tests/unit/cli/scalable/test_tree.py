@@ -25,7 +25,7 @@ def test_tree_shows_every_segment_once_under_its_first_parent():
     assert [f"{before}{one.id}" for before, one in tree(reshaped())] == ["0", "├─1", "│ ├─3", "│ └─4", "│   └─5", "└─2"]
 
 
-def test_plan_splits_the_widest_and_merges_the_narrowest():
+def test_plan_splits_widest_and_merges_narrowest():
     assert plan(initial(1, now_ms=0), 3) == [ScaleStep((0,), (1, 2)), ScaleStep((1,), (3, 4))]
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1).split(SegmentId(1), now_ms=2)
     assert plan(layout, 2) == [ScaleStep((3, 4), (5,))]
@@ -33,7 +33,7 @@ def test_plan_splits_the_widest_and_merges_the_narrowest():
     assert plan(layout, 3) == []
 
 
-def test_generations_of_a_place_end_with_the_segment_that_takes_it_now():
+def test_generations_of_place_end_with_segment_that_takes_it_now():
     layout = reshaped()
     assert [one.id for one in generations(layout, 0x5000)] == [0, 1, 4, 5]
     assert generations(layout, 0x5000)[-1] == layout.route(0x5000)
@@ -62,7 +62,7 @@ def test_layout_is_read_from_what_rest_says():
     assert layout_of(shown) == layout
 
 
-def test_name_of_a_scalable_topic_may_be_short_but_not_of_another_kind():
+def test_name_of_scalable_topic_may_be_short():
     assert str(scalable_name("clicks")) == "topic://public/default/clicks"
     assert str(scalable_name("topic://a/b/c")) == "topic://a/b/c"
     with pytest.raises(Misuse):

@@ -43,7 +43,7 @@ def test_bad_escape_is_refused_with_file_and_line() -> None:
     assert refused.value.facts == {"line": 2, "file": "conf/client.conf"}
 
 
-def test_the_stock_file_says_two_addresses_and_the_rest_is_ignored() -> None:
+def test_stock_file_says_two_addresses_and_rest_is_ignored() -> None:
     found = read(STOCK, "client.conf")
     assert found.said == {
         "url": [SettingValue(Source.CLIENT_CONF, "client.conf:3", "pulsar://localhost:6650/")],
@@ -68,12 +68,12 @@ def test_the_stock_file_says_two_addresses_and_the_rest_is_ignored() -> None:
         ('{"token": "abc"}', "abc", ""),
     ],
 )
-def test_a_token_is_there_or_somewhere_else(parameters: str, value: str, held: str) -> None:
+def test_token_is_there_or_somewhere_else(parameters: str, value: str, held: str) -> None:
     found = read(f"{TOKEN}authParams={parameters}", "c")
     assert found.said["token"] == [SettingValue(Source.CLIENT_CONF, "c:2", value, held)]
 
 
-def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
+def test_of_key_that_is_there_twice_last_one_counts() -> None:
     found = read("webServiceUrl=a\nwebServiceUrl=b\n", "c")
     assert [one.value for one in found.said["admin_url"]] == ["b", "a"]
 
@@ -85,7 +85,7 @@ def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
         ("authParams=token:abc", "without authPlugin"),
     ],
 )
-def test_what_is_not_known_is_said_and_not_taken_for_a_token(text: str, doubt: str) -> None:
+def test_unknown_value_is_reported_and_not_used_as_token(text: str, doubt: str) -> None:
     found = read(text, "c")
     assert found.said["token"] == []
     assert doubt in found.doubts[0]

@@ -36,7 +36,7 @@ url = "untouched"
 """
 
 
-def test_what_a_file_says_has_its_lines() -> None:
+def test_what_file_says_has_its_lines() -> None:
     found = read(TEXT, "f")
     assert (found.current, found.current_line) == ("prod", 3)
     assert list(found.all) == ["prod", "test"]
@@ -49,7 +49,7 @@ def test_what_a_file_says_has_its_lines() -> None:
     }
 
 
-def test_a_token_in_a_file_of_its_own_is_held_there() -> None:
+def test_token_in_file_of_its_own_is_held_there() -> None:
     found = read('[contexts.a]\ntoken_file = "/t"\ntimeout = 5', "f")
     assert found.said("a") == {
         "token": [SettingValue(Source.CONTEXT, "f:2", "/t", "file")],
@@ -63,7 +63,7 @@ def _only(before: str, after: str) -> tuple[list[str], list[str]]:
     return [line for line in old if line not in new], [line for line in new if line not in old]
 
 
-def test_a_change_touches_no_line_but_its_own() -> None:
+def test_change_touches_no_line_but_its_own() -> None:
     assert _only(TEXT, edited(TEXT, "f", "prod", {"admin_url": "http://new:1"})) == (
         ['admin_url = "http://prod:8080"'],
         ['admin_url = "http://new:1"'],
@@ -75,13 +75,13 @@ def test_a_change_touches_no_line_but_its_own() -> None:
     assert _only(TEXT, added(TEXT, "f", "new", {"url": "pulsar://n"})) == ([], ["[contexts.new]", 'url = "pulsar://n"'])
 
 
-def test_a_field_that_is_new_stands_with_its_context() -> None:
+def test_field_that_is_new_stands_with_its_context() -> None:
     text = edited(TEXT, "f", "test", {"token": "t"})
     assert tomllib.loads(text)["contexts"]["test"] == {"url": "pulsar://test:6650", "token": "t"}
     assert tomllib.loads(text)["other"] == {"url": "untouched"}
 
 
-def test_a_context_goes_with_all_its_tables_and_is_current_no_more() -> None:
+def test_deleted_context_loses_all_tables_and_is_not_current() -> None:
     document = tomllib.loads(removed(TEXT, "f", "prod"))
     assert list(document["contexts"]) == ["test"]
     assert "current" not in document
@@ -90,7 +90,7 @@ def test_a_context_goes_with_all_its_tables_and_is_current_no_more() -> None:
     assert tomllib.loads(removed(TEXT, "f", "test"))["current"] == "prod"
 
 
-def test_the_first_context_of_a_new_file() -> None:
+def test_first_context_of_new_file() -> None:
     text = using(added(HEAD, "f", "prod", {"url": "pulsar://a", "timeout": 1.0}), "f", "prod")
     found = read(text, "f")
     assert found.current == "prod"
@@ -98,7 +98,7 @@ def test_the_first_context_of_a_new_file() -> None:
     assert read(removed(text, "f", "prod"), "f").all == {}
 
 
-def test_what_is_there_is_not_added_and_what_is_not_is_not_changed() -> None:
+def test_existing_context_is_not_added_and_missing_not_changed() -> None:
     with pytest.raises(AlreadyExists):
         added(TEXT, "f", "prod", {"url": "x"})
     for change in (
@@ -111,7 +111,7 @@ def test_what_is_there_is_not_added_and_what_is_not_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "-a", "ä", 'a"]', "a\n", "x" * 65, "../a"])
-def test_a_name_that_could_be_taken_for_something_else_is_refused(name: str) -> None:
+def test_name_that_could_be_taken_for_something_else_is_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         check_name(name)
     with pytest.raises(InvalidName):
@@ -119,7 +119,7 @@ def test_a_name_that_could_be_taken_for_something_else_is_refused(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["a", "prod-1", "A_b", "0", "x" * 64])
-def test_a_plain_name_is_taken(name: str) -> None:
+def test_plain_name_is_taken(name: str) -> None:
     assert list(read(added(HEAD, "f", name, {"url": "x"}), "f").all) == [name]
 
 
@@ -142,7 +142,7 @@ def test_a_plain_name_is_taken(name: str) -> None:
         ("[contexts]\na = 3", 1, "a table"),
     ],
 )
-def test_a_broken_file_is_told_with_its_line_and_is_never_changed(text: str, line: int, said: str) -> None:
+def test_broken_file_is_reported_with_line_and_not_changed(text: str, line: int, said: str) -> None:
     for attempt in (
         lambda: read(text, "f"),
         lambda: added(text, "f", "new", {"url": "x"}),
@@ -176,12 +176,12 @@ def test_context_in_another_form_is_edited(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['contexts.a.url = "x"', '[contexts.a]\nurl = \'x\' # """\n[[contexts.b]]\n'])
-def test_unsupported_form_is_rejected_without_a_change(text: str) -> None:
+def test_unsupported_form_is_rejected_without_change(text: str) -> None:
     with pytest.raises(Misuse):
         using(text, "f", "a")
 
 
-def test_comment_before_the_next_context_stays_there() -> None:
+def test_comment_before_next_context_stays_there() -> None:
     text = '[contexts.a]\nurl = "x"\n\n# about b\n[contexts.b]\nurl = "y"\n'
     after = edited(text, "f", "a", {"token": "t"})
     assert after == text.replace('"x"\n', '"x"\ntoken = "t"\n')
@@ -193,7 +193,7 @@ VALUES = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintabl
 
 @settings(max_examples=25)
 @given(VALUES, VALUES, st.floats(0.001, 1e6))
-def test_any_value_that_can_be_seen_comes_back_as_it_was(url: str, token: str, timeout: float) -> None:
+def test_visible_value_is_read_back_unchanged(url: str, token: str, timeout: float) -> None:
     text = added(TEXT, "f", "new", {"url": url, "token": token, "timeout": timeout})
     assert read(text, "f").all["new"].fields == {"url": url, "token": token, "timeout": timeout}
     again = edited(text, "f", "new", {"url": token, "token": None})
@@ -202,6 +202,6 @@ def test_any_value_that_can_be_seen_comes_back_as_it_was(url: str, token: str, t
 
 
 @pytest.mark.parametrize("value", ["a\nb", "\x1b[2J", "a\x00"])
-def test_a_value_that_cannot_be_seen_is_refused(value: str) -> None:
+def test_value_that_cannot_be_seen_is_refused(value: str) -> None:
     with pytest.raises(Misuse):
         added(HEAD, "f", "new", {"token": value})

@@ -28,7 +28,7 @@ def _added(path: Path, name: str) -> None:
         ({"XDG_CONFIG_HOME": "relative", "HOME": "/h"}, "/h/.config/magnetar/contexts.toml"),
     ],
 )
-def test_where_the_file_is(environment: dict[str, str], path: str) -> None:
+def test_where_file_is(environment: dict[str, str], path: str) -> None:
     assert place(environment) == path
 
 
@@ -36,7 +36,7 @@ def test_no_file_is_no_context(tmp_path: Path) -> None:
     assert load(str(tmp_path / "none" / "contexts.toml")).all == {}
 
 
-def test_a_new_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_new_file_is_its_owners_alone_whatever_umask(tmp_path: Path) -> None:
     path = tmp_path / "magnetar" / "contexts.toml"
     before = os.umask(0)
     try:
@@ -48,7 +48,7 @@ def test_a_new_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> No
     assert not is_open_to_others(str(path))
 
 
-def test_a_file_that_others_could_read_is_closed_to_them_at_the_next_change(tmp_path: Path) -> None:
+def test_file_readable_by_others_is_restricted_at_next_change(tmp_path: Path) -> None:
     path = tmp_path / "contexts.toml"
     path.write_text("version = 1\n")
     path.chmod(0o644)
@@ -57,7 +57,7 @@ def test_a_file_that_others_could_read_is_closed_to_them_at_the_next_change(tmp_
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_change_that_is_refused_leaves_file_and_folder_as_they_were(tmp_path: Path) -> None:
+def test_refused_change_leaves_file_and_folder_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "contexts.toml"
     _added(path, "a")
     before = path.read_bytes()
@@ -67,7 +67,7 @@ def test_a_change_that_is_refused_leaves_file_and_folder_as_they_were(tmp_path: 
     assert sorted(one.name for one in tmp_path.iterdir()) == ["contexts.toml", "contexts.toml.lock"]
 
 
-def test_a_link_to_a_file_elsewhere_stays_a_link(tmp_path: Path) -> None:
+def test_link_to_file_elsewhere_stays_link(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles" / "contexts.toml"
     real.parent.mkdir()
     real.write_text("")
@@ -78,7 +78,7 @@ def test_a_link_to_a_file_elsewhere_stays_a_link(tmp_path: Path) -> None:
     assert list(read(real.read_text(), "f").all) == ["a"]
 
 
-def test_a_file_that_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
+def test_file_that_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "contexts.toml"
     path.write_bytes(b"version = 1\n\xff\n")
     with pytest.raises(Misuse, match="UTF-8") as caught:
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
     assert caught.value.facts["file"] == f"{path}:2"
 
 
-def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
+def test_folder_in_its_place_is_told(tmp_path: Path) -> None:
     path = tmp_path / "contexts.toml"
     path.mkdir()
     with pytest.raises(Misuse, match="cannot be read"):

@@ -26,7 +26,7 @@ SECRET = "eyJhbGciOi.very.secret"
 
 
 @pytest.mark.parametrize("subset", SUBSETS, ids=lambda subset: "+".join(said.layer.title for said in subset) or "none")
-def test_of_any_set_of_sources_the_highest_wins_and_the_others_are_overridden_in_order(
+def test_highest_source_wins_and_others_are_listed_in_order(
     subset: tuple[SettingValue, ...],
 ) -> None:
     order = [Source.FLAG, Source.ENVIRONMENT, Source.CONTEXT, Source.CLIENT_CONF, Source.DEFAULT]
@@ -40,7 +40,7 @@ def _layers(said: tuple[SettingValue, ...]) -> set[Source]:
     return {one.layer for one in said}
 
 
-def test_of_two_in_one_layer_the_first_wins() -> None:
+def test_of_two_in_one_layer_first_wins() -> None:
     found = resolve(
         "client_conf", by_environment("client_conf", {"PULSAR_CLIENT_CONF": "p", "MAGNETAR_CLIENT_CONF": "m"})
     )
@@ -48,7 +48,7 @@ def test_of_two_in_one_layer_the_first_wins() -> None:
     assert [one.where for one in found.overrode] == ["PULSAR_CLIENT_CONF"]
 
 
-def test_an_empty_variable_says_nothing_and_an_empty_flag_says_that_there_is_none() -> None:
+def test_empty_variable_is_ignored_and_empty_flag_unsets() -> None:
     assert by_environment("token", {"MAGNETAR_TOKEN": ""}) == []
     found = resolve("token", [*by_flags("token", {"token": ""}), *by_environment("token", {"MAGNETAR_TOKEN": "x"})])
     assert found.value == ""
@@ -61,7 +61,7 @@ def test_nobody_spoke_and_there_is_no_default() -> None:
 
 
 @pytest.mark.parametrize("layer", Source)
-def test_a_token_is_never_shown_whoever_said_it(layer: Source) -> None:
+def test_token_is_never_shown_whoever_said_it(layer: Source) -> None:
     told = shown("token", SettingValue(layer, "", SECRET))
     assert SECRET not in told
     assert not any(part in told for part in SECRET.split("."))
@@ -79,7 +79,7 @@ def test_a_token_is_never_shown_whoever_said_it(layer: Source) -> None:
         ("nonsense", "nonsense"),
     ],
 )
-def test_an_address_is_shown_without_its_password(url: str, told: str) -> None:
+def test_address_is_shown_without_its_password(url: str, told: str) -> None:
     assert without_password(url) == told
     assert shown("admin_url", SettingValue(Source.FLAG, "--admin-url", url)) == told
 
@@ -88,14 +88,14 @@ def _settings(**said: SettingValue | None) -> dict[str, Setting]:
     return {name: Setting(name, said.get(name)) for name in KNOBS}
 
 
-def test_half_a_place_is_doubted() -> None:
+def test_half_place_is_doubted() -> None:
     default = SettingValue(Source.DEFAULT, "", "http://localhost:8080")
     (doubt,) = doubts(_settings(url=SettingValue(Source.CONTEXT, "f:1", "pulsar://far"), admin_url=default))
     assert "admin_url has its default" in doubt
     assert doubts(_settings(url=default, admin_url=default)) == []
 
 
-def test_a_token_that_goes_to_an_address_from_elsewhere_is_doubted() -> None:
+def test_token_that_goes_to_address_from_elsewhere_is_doubted() -> None:
     token = SettingValue(Source.CONTEXT, "contexts.toml:7", SECRET)
     (doubt,) = doubts(_settings(token=token, admin_url=SettingValue(Source.FLAG, "--admin-url", "http://x")))
     assert "contexts.toml:7" in doubt

@@ -47,7 +47,7 @@ def value(setting: str, layer: str) -> str:
 
 @pytest.mark.parametrize("shift", [0, 1])  # all settings alike, and each another
 @pytest.mark.parametrize("number", range(16))
-def test_every_combination_of_sources_for_every_setting_is_what_the_command_gets(
+def test_every_combination_of_sources_yields_value_of_command(
     home: Path, parse: Parse, monkeypatch: pytest.MonkeyPatch, number: int, shift: int
 ) -> None:
     arguments, context, conf = [], ["[contexts.here]"], ["authPlugin=token"]
@@ -91,7 +91,7 @@ def test_which_context_counts(
     assert common.url == (f"pulsar://{spoken[0]}" if spoken else KNOBS["url"].default)
 
 
-def test_an_empty_flag_turns_context_and_token_off(home: Path, parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_flag_turns_context_and_token_off(home: Path, parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
     contexts(home, 'current = "a"\n[contexts.a]\nurl = "pulsar://a"\ntoken = "t"')
     assert parse().token == "t"
     assert parse("--token", "").token is None
@@ -121,7 +121,7 @@ def test_our_variable_for_client_conf_wins_over_pulsars(
         ([], 'current = "a"\n[contexts.a]\ntoken_file = "/no/such/file"', "cannot be read from", "contexts.toml:3"),
     ],
 )
-def test_what_is_wrong_with_a_source_ends_the_command_and_says_where(
+def test_what_is_wrong_with_source_ends_command_and_says_where(
     home: Path, parse: Parse, arguments: list[str], text: str, said: str, fact: str
 ) -> None:
     contexts(home, text)
@@ -132,19 +132,19 @@ def test_what_is_wrong_with_a_source_ends_the_command_and_says_where(
     assert caught.value.run
 
 
-def test_a_broken_file_does_not_stop_a_command_that_asks_no_broker(home: Path) -> None:
+def test_broken_file_does_not_stop_command_that_asks_no_broker(home: Path) -> None:
     contexts(home, "not toml")
     build("demo").parse_args(["demo", "--seconds", "1"], exit_on_error=False, print_error=False)
 
 
-def test_a_secret_is_fetched_from_where_it_is_held(tmp_path: Path) -> None:
+def test_secret_is_fetched_from_where_it_is_held(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" abc\n")
     assert revealed(SettingValue(Source.CONTEXT, "f:1", str(tmp_path / "token"), "file"), {}) == "abc"
     assert revealed(SettingValue(Source.CLIENT_CONF, "f:1", "MY", "env"), {"MY": "abc"}) == "abc"
     assert revealed(SettingValue(Source.FLAG, "", "abc"), {}) == "abc"
 
 
-def test_a_file_with_a_token_that_others_may_read_is_doubted(home: Path) -> None:
+def test_file_with_token_that_others_may_read_is_doubted(home: Path) -> None:
     path = contexts(home, '[contexts.a]\ntoken = "t"')
     path.chmod(0o644)
     environment = {"XDG_CONFIG_HOME": str(home)}

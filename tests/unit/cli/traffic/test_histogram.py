@@ -9,7 +9,7 @@ from magnetar.cli.traffic.histogram import Histogram
 
 
 @given(st.lists(st.floats(1e-6, 1000.0), min_size=1, max_size=200), st.sampled_from([50.0, 95.0, 99.0, 100.0]))
-def test_a_percentile_is_right_to_one_percent(values: list[float], percent: float) -> None:
+def test_percentile_is_right_to_one_percent(values: list[float], percent: float) -> None:
     found = Histogram()
     for value in values:
         found.add(value)

@@ -65,13 +65,13 @@ def refused(status: int, reason: str = "no") -> httpx2.Response:
 @pytest.mark.parametrize(
     "failure", [refused(503), refused(429), httpx2.ConnectError("refused"), httpx2.ReadError("cut")]
 )
-def test_a_question_is_asked_again_when_the_broker_is_away(failure: Reply) -> None:
+def test_question_is_asked_again_when_broker_is_away(failure: Reply) -> None:
     server = Server(failure, ok(["public"]))
     assert server.run(lambda admin: admin.tenants.names()) == ["public"]
     assert len(server.requests) == 2
 
 
-def test_a_question_is_not_asked_for_ever() -> None:
+def test_question_is_not_asked_for_ever() -> None:
     server = Server(refused(503, "starting"))
     with pytest.raises(NotReady, match="starting"):
         server.run(lambda admin: admin.tenants.names())
@@ -92,7 +92,7 @@ def test_a_question_is_not_asked_for_ever() -> None:
         (httpx2.PoolTimeout("late"), Unavailable),
     ],
 )
-def test_a_change_is_never_sent_twice(failure: Reply, kind: type[MagnetarError]) -> None:
+def test_change_is_never_sent_twice(failure: Reply, kind: type[MagnetarError]) -> None:
     server = Server(failure)
     with pytest.raises(kind) as raised:
         server.run(lambda admin: admin.topics.create("orders"))
@@ -100,7 +100,7 @@ def test_a_change_is_never_sent_twice(failure: Reply, kind: type[MagnetarError])
     assert ("the operation may have happened" in raised.value.what) == (raised.value.outcome.name == "INDEFINITE")
 
 
-def test_missing_broker_raises_without_the_traceback_of_the_transport() -> None:
+def test_missing_broker_raises_without_traceback_of_transport() -> None:
     server = Server(httpx2.ConnectError("refused"))
     with pytest.raises(NotReady, match="refused") as raised:
         server.run(lambda admin: admin.topics.create("orders"))
@@ -108,7 +108,7 @@ def test_missing_broker_raises_without_the_traceback_of_the_transport() -> None:
     assert raised.value.__suppress_context__
 
 
-def test_a_question_that_takes_too_long_is_not_asked_again() -> None:
+def test_question_that_takes_too_long_is_not_asked_again() -> None:
     server = Server(httpx2.ReadTimeout("late"))
     with pytest.raises(TimedOut, match="2 s") as raised:
         server.run(lambda admin: admin.tenants.names(), timeout_s=2)
@@ -163,7 +163,7 @@ def test_token_goes_to_listed_brokers_only(url: str, where: str, brokers: list[s
     assert ("authorization" in last.headers) == goes
 
 
-def test_host_that_asks_for_a_token_it_may_not_have_is_named() -> None:
+def test_host_requesting_forbidden_token_is_named() -> None:
     with pytest.raises(NotAuthenticated, match=r"evil\.example requires a token, which was not sent there"):
         Pointing("http://evil.example", [], status=401).run()
 
@@ -201,7 +201,7 @@ def test_answer_of_another_encoding_is_corrupt(encoding: str, words: str) -> Non
         Server(reply).run(lambda admin: admin.tenants.names())
 
 
-def test_a_token_never_leaves_https_for_http() -> None:
+def test_token_never_leaves_https_for_http() -> None:
     server = Server(httpx2.Response(307, headers={"location": "http://owner:8080/x"}), ok([]))
 
     async def body() -> None:
@@ -219,7 +219,7 @@ def test_brokers_that_point_at_each_other_end() -> None:
         server.run(lambda admin: admin.topics.unload("orders"))
 
 
-def test_a_listing_goes_page_by_page_and_knows_a_server_without_pages() -> None:
+def test_listing_goes_page_by_page_and_knows_server_without_pages() -> None:
     async def walked(admin: Admin) -> list[str]:
         return [name async for name in admin.topics.walk("public/default", page=2)]
 
@@ -233,26 +233,26 @@ def test_a_listing_goes_page_by_page_and_knows_a_server_without_pages() -> None:
     assert len(all_at_once.requests) == 1
 
 
-def test_fields_nobody_knows_are_ignored_and_numbers_as_text_are_read() -> None:
+def test_unknown_fields_are_ignored_and_numeric_text_is_read() -> None:
     server = Server(ok({"msgInCounter": 7, "fromTheFuture": {"a": 1}, "subscriptions": {"s": {"new": 1}}}))
     stats = server.run(lambda admin: admin.topics.stats("orders"))
     assert (stats.msgInCounter, list(stats.subscriptions)) == (7, ["s"])
 
 
-def test_an_unset_policy_is_none_and_a_set_one_has_its_type() -> None:
+def test_unset_policy_is_none_and_set_one_has_its_type() -> None:
     assert Server(httpx2.Response(200)).run(lambda admin: admin.namespaces.policy("a/b", MESSAGE_TTL_S)) is None
     document = {"retentionTimeInMinutes": 60, "retentionSizeInMB": 5}
     found = Server(ok(document)).run(lambda admin: admin.namespaces.policy("a/b", RETENTION))
     assert found == Retention(60, 5)
 
 
-def test_a_new_namespace_is_sent_only_what_was_said() -> None:
+def test_new_namespace_is_sent_only_what_was_said() -> None:
     server = Server(httpx2.Response(204))
     server.run(lambda admin: admin.namespaces.create("a/b", Policies(message_ttl_in_seconds=5)))
     assert json.loads(server.requests[0].content) == {"message_ttl_in_seconds": 5}
 
 
-def test_an_answer_that_cannot_be_read_is_corrupt() -> None:
+def test_answer_that_cannot_be_read_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="cannot be parsed"):
         Server(httpx2.Response(200, text="<html>")).run(lambda admin: admin.tenants.names())
 
@@ -271,7 +271,7 @@ def test_names_are_escaped_and_bad_ones_go_nowhere() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "pulsar://localhost:6650", "http://", "ftp://x"])
-def test_a_url_of_another_kind_is_refused_at_once(url: str) -> None:
+def test_url_of_another_kind_is_refused_at_once(url: str) -> None:
     with pytest.raises(Misuse, match="http://host:port"):
         Admin(url)
 
@@ -313,7 +313,7 @@ class Hosts:
         return asyncio.run(body())
 
 
-def test_next_host_is_asked_if_the_first_one_refuses_connections() -> None:
+def test_next_host_is_asked_if_first_one_refuses_connections() -> None:
     hosts = Hosts(one=httpx2.ConnectError("refused"), two=httpx2.Response(204))
 
     async def body(admin: Admin) -> None:
@@ -324,7 +324,7 @@ def test_next_host_is_asked_if_the_first_one_refuses_connections() -> None:
     assert hosts.asked == ["PUT one", "PUT two", "PUT two"]
 
 
-def test_read_goes_on_to_the_next_host_if_the_first_is_not_ready() -> None:
+def test_read_moves_to_next_host_if_first_is_unready() -> None:
     hosts = Hosts(one=httpx2.Response(503, json={"reason": "no store"}), two=httpx2.Response(200, json=["b"]))
     assert hosts.run(lambda admin: admin.brokers.list()) == ["b"]
     assert hosts.asked == ["GET one", "GET two"]
@@ -335,7 +335,7 @@ def test_read_goes_on_to_the_next_host_if_the_first_is_not_ready() -> None:
     [(httpx2.ReadError("broken"), ConnectionLost), (httpx2.Response(503, json={"reason": "no store"}), NotReady)],
     ids=["no answer", "503"],
 )
-def test_change_that_may_have_happened_is_not_repeated_at_another_host(reply: Reply, error: type[Exception]) -> None:
+def test_change_with_unknown_outcome_is_not_repeated_elsewhere(reply: Reply, error: type[Exception]) -> None:
     hosts = Hosts(one=reply, two=httpx2.Response(204))
 
     async def body(admin: Admin) -> None:

@@ -28,7 +28,7 @@ def refusals() -> Iterator[tuple[str, int, str]]:
                 yield call, int(status), json.loads(found[1])
 
 
-def test_every_recorded_refusal_is_an_error_of_the_tree_with_its_own_status() -> None:
+def test_every_recorded_refusal_has_error_class_and_status() -> None:
     told = 0
     for call, status, reason in refusals():
         error = error_from(status, json.dumps({"reason": reason}).encode(), call=call)
@@ -72,7 +72,7 @@ def test_every_recorded_refusal_is_an_error_of_the_tree_with_its_own_status() ->
         (507, "", errors.StorageFull),
     ],
 )
-def test_status_and_words_choose_the_class(status: int, reason: str, kind: type[MagnetarError]) -> None:
+def test_status_and_words_choose_class(status: int, reason: str, kind: type[MagnetarError]) -> None:
     error = error_from(status, json.dumps({"reason": reason}).encode(), call="POST /x")
     assert type(error) is kind
     assert ("the operation may have happened" in error.what) == issubclass(kind, Unknown)
@@ -99,5 +99,5 @@ def test_reading_never_says_that_it_may_have_happened() -> None:
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )
-def test_the_reason_is_one_line_whatever_the_body(body: bytes, said: str) -> None:
+def test_reason_is_one_line_whatever_body(body: bytes, said: str) -> None:
     assert reason_of(404, body) == said

@@ -58,7 +58,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def test_each_question_has_its_answer_and_a_refusal_is_none(server: Server) -> None:
+def test_each_question_has_its_answer_and_refusal_is_none(server: Server) -> None:
     glance = QuickGet(server.url, token="secret", seconds=PATIENCE_S)
     assert glance.get(["/one", "/none", "/much"]) == [b"[1]", None, None]
     assert server.asked == [(f"/below/{name}", "Bearer secret") for name in ("one", "none", "much")]
@@ -71,7 +71,7 @@ def test_host_that_is_not_reached_is_passed_over(server: Server) -> None:
     assert glance.get(["/one"]) == [b"[1]"]
 
 
-def test_what_came_in_time_counts_though_the_rest_did_not(server: Server) -> None:
+def test_what_came_in_time_counts_though_rest_did_not(server: Server) -> None:
     seconds = 0.01
     while True:  # however slow this machine is, one of them is long enough for the first and not for the second
         glance = QuickGet(server.url, token="", seconds=seconds)
@@ -90,6 +90,6 @@ def test_nobody_there_is_no_answer_and_no_error(url: str) -> None:
     assert not glance.was_answered
 
 
-def test_a_clock_goes_on() -> None:
+def test_clock_goes_on() -> None:
     glance = QuickGet("", token="", seconds=1)
     assert 0 < glance.now_s <= glance.now_s

@@ -20,7 +20,7 @@ T = "topic://public/default/t"
 PLACES = {SegmentId(0): DONE, SegmentId(1): ReadPosition(3, 4, 5)}
 
 
-async def test_a_hold_says_all_it_was_given_and_tells_all_it_was_told() -> None:
+async def test_hold_returns_every_given_field() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
 
@@ -42,7 +42,7 @@ async def test_a_hold_says_all_it_was_given_and_tells_all_it_was_told() -> None:
         assert broker.kinds(K.HOLD)[-1].hold.release
 
 
-async def test_a_refusal_is_an_error_and_a_broker_without_holds_is_not_asked() -> None:
+async def test_refusal_is_error_and_broker_without_holds_is_not_asked() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         with pytest.raises(Refused):
             await hold(lookup, HoldRequest(T, "q"), 5)
@@ -56,7 +56,7 @@ async def test_a_refusal_is_an_error_and_a_broker_without_holds_is_not_asked() -
             await hold(lookup, HoldRequest(T, "q", release=True), 5)
 
 
-def test_a_hold_has_a_name_and_does_not_end_before_it_began() -> None:
+def test_hold_has_name_and_does_not_end_before_it_began() -> None:
     with pytest.raises(Misuse):
         HoldRequest(T, "")
     with pytest.raises(Misuse):
@@ -64,13 +64,13 @@ def test_a_hold_has_a_name_and_does_not_end_before_it_began() -> None:
 
 
 @pytest.mark.parametrize("places", [{0: (1, 2)}, {0: ReadPosition(-7, 3)}, [ReadPosition(1, 2)], {0: None}, "earliest"])
-def test_places_that_are_none_are_refused_with_where_to_get_them(places) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_positions_are_refused_with_their_source(places) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match=r"Client\.plan"):
         HoldRequest(T, "q", places)
 
 
 @pytest.mark.parametrize("given", [None, 5, b"q", ["q"]])
-def test_the_name_and_the_owner_of_a_hold_are_text(given) -> None:  # type: ignore[no-untyped-def]
+def test_name_and_owner_of_hold_are_text(given) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match="the name of a hold must be text"):
         HoldRequest(T, given)
     with pytest.raises(Misuse, match="the owner of a hold must be text"):
@@ -78,7 +78,7 @@ def test_the_name_and_the_owner_of_a_hold_are_text(given) -> None:  # type: igno
 
 
 @pytest.mark.parametrize("given", [None, 1.5, True, "5", -1])
-def test_when_a_hold_expires_and_what_it_is_of_are_whole_numbers(given) -> None:  # type: ignore[no-untyped-def]
+def test_expiry_and_topic_number_of_hold_are_integers(given) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match="expires_s of a hold"):
         HoldRequest(T, "q", expires_s=given)
     with pytest.raises(Misuse, match="incarnation must be"):

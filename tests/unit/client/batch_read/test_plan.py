@@ -60,7 +60,7 @@ def answers(broker: Broker, *, epoch: int = 4, shown: bool = True, known: bool =
     broker.handlers[K.PLAN] = plan
 
 
-async def test_the_layout_travels_once_and_the_question_says_which_one_is_known() -> None:
+async def test_layout_travels_once_and_question_says_which_one_is_known() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker)
@@ -76,7 +76,7 @@ async def test_the_layout_travels_once_and_the_question_says_which_one_is_known(
         assert plans.read_places(two.places) == {A: ReadPosition(1, 2)}
 
 
-async def test_words_times_and_targets_are_said_in_the_command() -> None:
+async def test_words_times_and_targets_are_said_in_command() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker)
@@ -92,7 +92,7 @@ async def test_words_times_and_targets_are_said_in_the_command() -> None:
         assert (said[0].publish_times, said[0].subscription) == (True, "s")
 
 
-async def test_a_plan_without_a_layout_that_is_known_is_refused() -> None:
+async def test_plan_without_layout_that_is_known_is_refused() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker, shown=False)
@@ -100,7 +100,7 @@ async def test_a_plan_without_a_layout_that_is_known_is_refused() -> None:
             await PlanClient(lookup).plan(PlanRequest(T, {}), 5)
 
 
-async def test_a_broker_that_does_not_know_plans_is_told_apart_from_one_that_says_no() -> None:
+async def test_broker_without_plans_differs_from_refusing_broker() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         with pytest.raises(Refused):
             await PlanClient(lookup).plan(PlanRequest(T, {}), 5)
@@ -114,7 +114,7 @@ async def test_a_broker_that_does_not_know_plans_is_told_apart_from_one_that_say
             await PlanClient(lookup).plan(PlanRequest(T, {}), 5)
 
 
-async def test_a_broker_that_is_not_ready_is_asked_again_and_not_for_ever() -> None:
+async def test_unready_broker_is_asked_again_within_bound() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         broker.handlers[K.PLAN] = lambda link, command: (
@@ -134,7 +134,7 @@ def test_questions_that_mean_nothing_are_refused_before_anything_is_sent() -> No
         PlanRequest(T, {}, "middle")  # type: ignore[arg-type]
 
 
-def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked() -> None:
+def test_plan_with_invalid_position_is_refused_before_request() -> None:
     with pytest.raises(Misuse, match="position must be"):
         PlanRequest(T, {A: ReadPosition(-7, 3)})
     with pytest.raises(Misuse, match="position must be"):
@@ -142,14 +142,14 @@ def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked()
 
 
 @pytest.mark.parametrize("start", [1.5, None, True, -1, 2**63, "first", b"start", []])
-def test_a_plan_that_starts_at_none_of_its_words_and_at_no_time_is_refused(start) -> None:  # type: ignore[no-untyped-def]
+def test_plan_without_valid_start_is_refused(start) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match="start of a plan must be") as told:
         PlanRequest(T, {}, start)
     assert told.value.facts == {"given": repr(start)}
 
 
 @pytest.mark.parametrize("limit", [1.5, None, True, -1, 2**63, "5"])
-def test_limits_of_a_plan_are_whole_numbers(limit) -> None:  # type: ignore[no-untyped-def]
+def test_limits_of_plan_are_whole_numbers(limit) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match="messages_max of a plan"):
         PlanRequest(T, {}, messages_max=limit)
     with pytest.raises(Misuse, match="bytes_max of a plan"):

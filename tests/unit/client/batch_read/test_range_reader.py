@@ -29,7 +29,7 @@ async def rest(reader: RangeReader) -> list[Place]:
     return found
 
 
-async def test_a_range_asks_for_nothing_before_it_is_taken_from_and_makes_no_topic(world: World):
+async def test_range_requests_nothing_before_use_and_creates_no_topic(world: World):
     world.broker.last = MessageId(1, 4)
     await a_range(world, (1, 2))
     said = world.broker.said(K.SUBSCRIBE)[0]
@@ -38,7 +38,7 @@ async def test_a_range_asks_for_nothing_before_it_is_taken_from_and_makes_no_top
     assert world.broker.said(K.FLOW) == []
 
 
-async def test_a_range_without_an_end_ends_at_what_was_last_when_it_was_opened(world: World):
+async def test_range_without_end_stops_at_last_message_at_open(world: World):
     world.broker.last = MessageId(1, 1)
     reader = await a_range(world, EARLIEST)
     taking = asyncio.ensure_future(rest(reader))
@@ -48,7 +48,7 @@ async def test_a_range_without_an_end_ends_at_what_was_last_when_it_was_opened(w
     assert await taking == [(1, 0), (1, 1)]
 
 
-async def test_what_lies_at_its_end_or_behind_is_not_handed_out(world: World):
+async def test_messages_at_or_behind_end_are_not_returned(world: World):
     world.broker.last = MessageId(2, 9)
     reader = await a_range(world, (1, 7), (2, 0))
     taking = asyncio.ensure_future(rest(reader))
@@ -58,7 +58,7 @@ async def test_what_lies_at_its_end_or_behind_is_not_handed_out(world: World):
     assert await taking == [(1, 7)]
 
 
-async def test_the_last_entry_before_its_end_ends_it_without_waiting_for_the_next(world: World):
+async def test_last_entry_before_end_finishes_without_waiting(world: World):
     world.broker.last = MessageId(1, 9)
     reader = await a_range(world, (1, 0), (1, 2))
     taking = asyncio.ensure_future(rest(reader))
@@ -73,13 +73,13 @@ async def test_the_last_entry_before_its_end_ends_it_without_waiting_for_the_nex
     [((-1, -1), EARLIEST, None), ((1, 4), (1, 5), None), ((1, 9), (1, 3), (1, 3))],
     ids=["empty", "read to its end", "no entry long"],
 )
-async def test_a_range_with_nothing_in_it_is_over_at_once(world: World, last, start, end):
+async def test_range_with_nothing_in_it_is_over_at_once(world: World, last, start, end):
     world.broker.last = MessageId(*last)
     assert await (await a_range(world, start, end)).take(10) == []
     assert world.broker.said(K.FLOW) == []
 
 
-async def test_after_a_lost_connection_it_goes_on_behind_what_came_last(world: World):
+async def test_after_lost_connection_it_goes_on_behind_what_came_last(world: World):
     world.broker.last = MessageId(1, 3)
     reader = await a_range(world, (1, 0))
     world.broker.push(0, single(b"a"))
@@ -96,7 +96,7 @@ async def test_after_a_lost_connection_it_goes_on_behind_what_came_last(world: W
     assert found + await taking == [(1, 0), (1, 1), (1, 2), (1, 3)]
 
 
-async def test_a_topic_that_is_not_there_is_said_at_once(world: World):
+async def test_topic_that_is_not_there_is_said_at_once(world: World):
     world.broker.refuse[K.SUBSCRIBE] = [(11, "no such topic")]
     with pytest.raises(TopicNotFound):
         await a_range(world, EARLIEST)
@@ -110,14 +110,14 @@ async def test_why_it_ended_is_told_to_who_comes_later_too(world: World):
         await reader.take(600)
 
 
-async def test_a_broker_that_sends_nothing_is_not_waited_for_for_ever(world: World):
+async def test_broker_that_sends_nothing_is_not_waited_for_for_ever(world: World):
     world.broker.last = MessageId(1, 3)
     reader = await a_range(world, (1, 0))
     with pytest.raises(TimedOut):
         await reader.take(0.01)
 
 
-async def test_a_peek_asks_for_one_message(world: World):
+async def test_peek_asks_for_one_message(world: World):
     reader = EntryReader(world.lookup, "persistent://public/default/t", (1, 5), peek=True)
     world.made.append(reader)
     await reader.open()
@@ -127,7 +127,7 @@ async def test_a_peek_asks_for_one_message(world: World):
     assert [one[:2] for one in await taking] == [(1, 5)]
 
 
-async def test_closing_it_wakes_whoever_waits_and_tells_the_broker(world: World):
+async def test_closing_it_wakes_whoever_waits_and_tells_broker(world: World):
     world.broker.last = MessageId(1, 3)
     reader = await a_range(world, (1, 0))
     taking = asyncio.ensure_future(reader.take(10))
@@ -138,7 +138,7 @@ async def test_closing_it_wakes_whoever_waits_and_tells_the_broker(world: World)
     await world.broker.until_said(K.CLOSE_CONSUMER)
 
 
-async def test_a_broker_that_moves_it_elsewhere_is_followed(world: World):
+async def test_broker_that_moves_it_elsewhere_is_followed(world: World):
     world.broker.last = MessageId(1, 0)
     reader = await a_range(world, (1, 0))
     taking = asyncio.ensure_future(rest(reader))

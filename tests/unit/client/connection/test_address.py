@@ -52,7 +52,7 @@ def test_all_hosts_of_rest_are_read() -> None:
         "file:///etc/passwd",
     ],
 )
-def test_what_is_no_address_of_rest_is_refused_with_what_one_looks_like(url: str) -> None:
+def test_invalid_rest_address_is_refused_with_example(url: str) -> None:
     with pytest.raises(Misuse, match="http://host:port"):
         rest_url(url)
 
@@ -60,7 +60,7 @@ def test_what_is_no_address_of_rest_is_refused_with_what_one_looks_like(url: str
 @pytest.mark.parametrize(
     "url", ["pulsar://", "pulsar://:6650", "pulsar://h:port", "pulsar://h:0", "localhost:6650", ""]
 )
-def test_what_is_no_service_url_is_refused_with_what_one_looks_like(url: str) -> None:
+def test_invalid_service_url_is_refused_with_example(url: str) -> None:
     with pytest.raises(Misuse, match="pulsar://host:port"):
         addresses(url)
 
@@ -68,7 +68,7 @@ def test_what_is_no_service_url_is_refused_with_what_one_looks_like(url: str) ->
 @pytest.mark.parametrize(
     "url", ["http://me:sec@ret@host:port", "pulsar+ssl://me:secret@host", "pulsar://me:secret@host:1"]
 )
-def test_what_is_refused_does_not_tell_the_password_that_was_in_it(url: str) -> None:
+def test_refused_url_does_not_show_password(url: str) -> None:
     with pytest.raises(MagnetarError) as caught:
         (rest_url if url.startswith("http") else addresses)(url)
     assert "***" in str(caught.value)

@@ -25,7 +25,7 @@ from magnetar.runtime.system_runtime import RealRuntime
 from tests.unit.client.world import run
 
 
-def test_waits_double_to_a_bound_and_begin_again():
+def test_waits_double_to_bound_and_begin_again():
     backoff = Backoff(random.Random(1), first_s=0.1, max_s=1.0)
     steps = [backoff.next_s() for _ in range(6)]
     for found, step in zip(steps, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0], strict=True):
@@ -34,7 +34,7 @@ def test_waits_double_to_a_bound_and_begin_again():
     assert backoff.next_s() <= 0.1
 
 
-def test_waits_stay_short_unless_the_broker_limits_the_rate():
+def test_waits_stay_short_unless_broker_limits_rate():
     backoff = Backoff(random.Random(1))
     assert max(backoff.next_s(NotReady()) for _ in range(20)) <= CLIENT_RECONNECT_S_MAX
     assert backoff.next_s(Throttled()) > CLIENT_BACKOFF_S_MAX / 2
@@ -64,7 +64,7 @@ def test_what_passes(error, passes):
     assert consumer_fatal(error, True) is not passes
 
 
-def test_once_attached_only_the_end_of_the_topic_or_of_the_client_ends_it():
+def test_attached_client_ends_only_with_topic_or_client():
     assert not producer_fatal(ProducerBusy(), False)
     assert producer_fatal(TopicNotFound(), False)
     assert not consumer_fatal(TopicNotFound(), False)
@@ -72,7 +72,7 @@ def test_once_attached_only_the_end_of_the_topic_or_of_the_client_ends_it():
     assert consumer_fatal(Closed(), False)
 
 
-def test_a_call_is_repeated_until_it_succeeds():
+def test_call_is_repeated_until_it_succeeds():
     calls = []
 
     async def call() -> int:
@@ -90,7 +90,7 @@ def test_a_call_is_repeated_until_it_succeeds():
 
 @pytest.mark.parametrize(("error", "raised"), [(NotReady("never"), TimedOut), (TopicNotFound("gone"), TopicNotFound)])
 @pytest.mark.real_clock
-async def test_a_call_that_never_succeeds_says_why(error: MagnetarError, raised: type[MagnetarError]) -> None:
+async def test_call_that_never_succeeds_says_why(error: MagnetarError, raised: type[MagnetarError]) -> None:
     async def call() -> int:
         raise error
 
@@ -107,6 +107,6 @@ def test_refused_first_connection_is_given_up_after_seconds():
     assert wait_of(refused, 0.1, elapsed_s=1.0, timeout_s=1.0) is None
 
 
-def test_other_failure_is_repeated_until_the_timeout():
+def test_other_failure_is_repeated_until_timeout():
     assert wait_of(NotReady(), 3.2, elapsed_s=20.0, timeout_s=30.0) == 3.2
     assert wait_of(NotReady(), 3.2, elapsed_s=27.0, timeout_s=30.0) is None

@@ -76,7 +76,7 @@ async def pinged(broker: Broker, connection: Connection) -> None:
     await asked(connection)
 
 
-async def test_what_the_broker_announces_is_known() -> None:
+async def test_what_broker_announces_is_known() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.message_bytes_max = 1234
         connection = await lookup.service()
@@ -106,7 +106,7 @@ async def test_replies_out_of_order_find_their_requests() -> None:
         assert isinstance(third, pb.BaseCommand)
 
 
-async def test_a_reply_of_another_kind_does_not_end_a_request() -> None:
+async def test_reply_of_another_kind_does_not_end_request() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def confuse(link: Link, command: pb.BaseCommand) -> None:
@@ -118,7 +118,7 @@ async def test_a_reply_of_another_kind_does_not_end_a_request() -> None:
         assert reply.type == K.SUCCESS
 
 
-async def test_silence_is_timed_out_and_says_that_it_may_have_happened() -> None:
+async def test_silence_times_out_with_unknown_outcome() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         held: list[int] = []
         broker.handlers[K.SEEK] = lambda link, command: held.append(command.seek.request_id)
@@ -130,7 +130,7 @@ async def test_silence_is_timed_out_and_says_that_it_may_have_happened() -> None
         await pinged(broker, connection)
 
 
-async def test_a_cancelled_request_leaves_nothing_behind() -> None:
+async def test_cancelled_request_leaves_nothing_behind() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         connection = await lookup.service()
         task = asyncio.create_task(asked(connection))
@@ -141,7 +141,7 @@ async def test_a_cancelled_request_leaves_nothing_behind() -> None:
         assert connection.idle
 
 
-async def test_a_lost_connection_fails_requests_and_tells_every_sink_once() -> None:
+async def test_lost_connection_fails_requests_and_tells_every_sink_once() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         connection = await lookup.service()
         producer, consumer = Heard(), Heard()
@@ -160,7 +160,7 @@ async def test_a_lost_connection_fails_requests_and_tells_every_sink_once() -> N
         assert await lookup.service() is not connection
 
 
-async def test_pushes_go_to_the_sink_they_are_for() -> None:
+async def test_pushes_go_to_sink_they_are_for() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         connection = await lookup.service()
         producer, consumer, other = Heard(), Heard(), Heard()
@@ -200,7 +200,7 @@ async def test_frames_cut_anywhere_are_put_together_again() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"\xff\xff\xff\xff\0\0\0\4", b"\0\0\0\5\0\0\0\1\xff"])
-async def test_a_frame_that_lies_ends_the_connection(bad) -> None:
+async def test_frame_that_lies_ends_connection(bad) -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         connection = await lookup.service()
         broker.links[0].write(bad)
@@ -208,7 +208,7 @@ async def test_a_frame_that_lies_ends_the_connection(bad) -> None:
         assert connection.why is not None
 
 
-async def test_a_broker_that_refuses_to_connect_is_heard() -> None:
+async def test_broker_that_refuses_to_connect_is_heard() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def refuse(link: Link, command: pb.BaseCommand) -> bool:
@@ -220,7 +220,7 @@ async def test_a_broker_that_refuses_to_connect_is_heard() -> None:
             await lookup.service()
 
 
-async def test_a_producer_queued_for_exclusivity_waits_beyond_the_deadline() -> None:
+async def test_producer_queued_for_exclusivity_waits_beyond_deadline() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         asked_ids: list[int] = []
 
@@ -245,13 +245,13 @@ async def test_a_producer_queued_for_exclusivity_waits_beyond_the_deadline() -> 
 
 
 @pytest.mark.parametrize("code", sorted(pb.ServerError.values()))
-def test_every_code_of_the_protocol_has_its_error(code):
+def test_every_code_of_protocol_has_its_error(code):
     assert code in BY_CODE
     error = error_of(code, "why", topic="t")
     assert error.wire_code == code
     assert "why" in str(error)
 
 
-def test_an_unknown_code_may_have_happened():
+def test_unknown_code_may_have_happened():
     assert error_of(999, "").outcome is Outcome.INDEFINITE
     assert isinstance(error_of(16, "busy"), ProducerBusy)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real_clock
 K = pb.BaseCommand
 
 
-async def test_a_redirect_is_followed_with_its_authority() -> None:
+async def test_redirect_is_followed_with_its_authority() -> None:
     async with a_broker() as first, a_broker() as second, a_lookup(first) as lookup:
         first.handlers[K.LOOKUP] = lambda link, command: (
             link.write(commands.lookup_redirect(command.lookupTopic.request_id, second.url)) or True
@@ -39,7 +39,7 @@ async def test_brokers_that_point_at_each_other_are_given_up() -> None:
         assert len(broker.kinds(K.LOOKUP)) == 21
 
 
-async def test_a_proxy_is_told_the_broker() -> None:
+async def test_proxy_is_told_broker() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def through(link: Link, command: pb.BaseCommand) -> bool:
@@ -83,7 +83,7 @@ async def test_topics_are_listed_with_their_hash() -> None:
         assert (found.names, found.hash, found.filtered, found.changed) == (["t"], "ab", True, True)
 
 
-async def test_a_host_that_does_not_answer_is_passed_over() -> None:
+async def test_host_that_does_not_answer_is_passed_over() -> None:
     async with a_broker() as broker:
         pool = Pool(RealRuntime())
         lookup = Lookup(pool, f"pulsar://127.0.0.1:1,{broker.url.removeprefix('pulsar://')}")
@@ -92,7 +92,7 @@ async def test_a_host_that_does_not_answer_is_passed_over() -> None:
         await pool.close()
 
 
-async def test_host_that_is_not_ready_is_left_for_the_next_one() -> None:
+async def test_host_that_is_not_ready_is_left_for_next_one() -> None:
     async with a_broker() as first, a_broker() as second:
         for broker in (first, second):
             broker.partitions = 3
@@ -122,7 +122,7 @@ async def test_clients_of_one_url_spread_over_its_hosts() -> None:
     assert first == {"pulsar://a:1", "pulsar://b:2", "pulsar://c:3"}
 
 
-async def test_hosts_that_all_refuse_are_unreachable_with_the_whole_url() -> None:
+async def test_hosts_that_all_refuse_are_unreachable_with_whole_url() -> None:
     pool = Pool(RealRuntime())
     lookup = Lookup(pool, "pulsar://127.0.0.1:1,127.0.0.1:2")
     with pytest.raises(Unreachable) as caught:
@@ -142,14 +142,14 @@ async def test_host_that_does_not_refuse_is_not_unreachable() -> None:
         await pool.close()
 
 
-async def test_two_that_ask_at_once_share_a_connection() -> None:
+async def test_two_that_ask_at_once_share_connection() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         found = await asyncio.gather(*(lookup.pool.get(broker.url) for _ in range(5)))
         assert len(set(found)) == 1
         assert len(broker.links) == 1
 
 
-async def test_a_host_that_refuses_is_not_ready() -> None:
+async def test_host_that_refuses_is_not_ready() -> None:
     pool = Pool(RealRuntime())
     with pytest.raises(NotReady):
         await pool.get("pulsar://127.0.0.1:1")

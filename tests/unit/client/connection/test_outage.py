@@ -12,7 +12,7 @@ from magnetar.client.connection.outage import Outages, is_refused, reason
 URL = "pulsar://localhost:6650"
 
 
-def test_first_failure_is_due_and_then_one_a_minute():
+def test_first_failure_is_due_and_then_one_minute():
     outages = Outages(log_s=60.0)
     due = [now for now in range(0, 130, 3) if outages.failed(URL, float(now)) is not None]
     assert due == [0, 60, 120]
@@ -46,7 +46,7 @@ def test_addresses_have_outages_of_their_own():
     assert outages.failed("pulsar://other:6650", 0.0) is not None
 
 
-def test_too_many_addresses_forget_the_oldest():
+def test_too_many_addresses_forget_oldest():
     outages = Outages()
     for number in range(CLIENT_OUTAGES_MAX + 1):
         outages.failed(f"pulsar://h{number}:6650", 0.0)
@@ -79,5 +79,5 @@ def test_refusal_of_every_address_is_recognised(error, refused):
         (OSError(), "OSError"),
     ],
 )
-def test_reason_has_no_numbers_of_the_system(error: OSError, text: str) -> None:
+def test_reason_has_no_numbers_of_system(error: OSError, text: str) -> None:
     assert reason(error) == text

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_clock
 K = pb.BaseCommand
 
 
-async def test_a_connection_that_ended_is_made_again() -> None:
+async def test_connection_that_ended_is_made_again() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         first = await lookup.pool.get(broker.url)
         assert await lookup.pool.get(broker.url) is first
@@ -27,7 +27,7 @@ async def test_a_connection_that_ended_is_made_again() -> None:
         assert await lookup.pool.get(broker.url) is not first
 
 
-async def test_a_peer_that_never_says_connected_is_not_ready() -> None:
+async def test_peer_that_never_says_connected_is_not_ready() -> None:
     async with a_broker() as broker:
         broker.handlers[K.CONNECT] = lambda link, command: True
         pool = Pool(RealRuntime(), connect_s=0.05)
@@ -36,7 +36,7 @@ async def test_a_peer_that_never_says_connected_is_not_ready() -> None:
         await pool.close()
 
 
-async def test_a_caller_that_is_cancelled_does_not_take_the_connection_from_another() -> None:
+async def test_caller_that_is_cancelled_does_not_take_connection_from_another() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         one = asyncio.create_task(lookup.pool.get(broker.url))
         other = asyncio.create_task(lookup.pool.get(broker.url))
@@ -45,7 +45,7 @@ async def test_a_caller_that_is_cancelled_does_not_take_the_connection_from_anot
         assert not (await other).closed
 
 
-async def test_a_peer_that_does_not_read_cannot_keep_a_client_from_closing() -> None:
+async def test_peer_that_does_not_read_cannot_keep_client_from_closing() -> None:
     async with a_broker() as broker:
         pool = Pool(RealRuntime(), close_s=0.05)
         connection = await pool.get(broker.url)
@@ -56,7 +56,7 @@ async def test_a_peer_that_does_not_read_cannot_keep_a_client_from_closing() -> 
         await connection.wait_closed()
 
 
-async def test_a_closed_pool_opens_nothing() -> None:
+async def test_closed_pool_opens_nothing() -> None:
     async with a_broker() as broker:
         broker.handlers[K.CONNECT] = lambda link, command: True
         pool = Pool(RealRuntime())
@@ -117,7 +117,7 @@ def test_client_that_closes_warns_of_nothing(caplog):
     assert caplog.records == []
 
 
-async def test_refusal_is_unreachable_only_before_the_first_connection() -> None:
+async def test_refusal_is_unreachable_only_before_first_connection() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         with pytest.raises(Unreachable):
             await lookup.pool.get("pulsar://127.0.0.1:1")

@@ -13,7 +13,7 @@ class Transport:
     max_size = 256 * 1024
 
 
-def test_room_grows_while_reads_come_back_full_and_shrinks_with_them():
+def test_buffer_grows_with_full_reads_and_shrinks_with_small_ones():
     transport = Transport()
     room = ReadBufferSizer(transport)
     seen = [transport.max_size]
@@ -24,7 +24,7 @@ def test_room_grows_while_reads_come_back_full_and_shrinks_with_them():
     assert seen == [small, small, large, large, large, small]
 
 
-def test_a_transport_with_its_own_ways_is_left_alone():
+def test_transport_with_its_own_ways_is_left_alone():
     transport = object()
     room = ReadBufferSizer(transport)
     room.took(0)
@@ -33,6 +33,6 @@ def test_a_transport_with_its_own_ways_is_left_alone():
 
 
 @pytest.mark.real_clock
-async def test_a_connection_begins_with_little_room() -> None:
+async def test_connection_begins_with_little_room() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         assert (await lookup.service())._room.size == CLIENT_READ_BYTES_SMALL

@@ -42,7 +42,7 @@ def test_misuse_is_refused_before_anything_is_sent(wrong):
 
 
 @pytest.mark.parametrize("wrong", [(-1, 5), (6, 5), (0, 65536)])
-def test_sticky_ranges_lie_within_the_slots(wrong):
+def test_sticky_ranges_lie_within_slots(wrong):
     with pytest.raises(Misuse):
         KeyShared(ranges=(wrong,))
 
@@ -53,7 +53,7 @@ def test_dead_letters_count_from_nothing_up():
     assert ConsumerConfig("s", type=SHARED, dead_letters=DeadLetters(0)).dead_letters.redeliveries_max == 0
 
 
-def test_the_queue_is_shared_out_over_many_topics():
+def test_queue_is_shared_out_over_many_topics():
     asked = ConsumerConfig("s", queue_messages=1000)
     assert asked.queue_of(1) == 1000
     assert asked.queue_of(10) == 1000
@@ -115,7 +115,7 @@ def test_readers_say_where_they_start():
     assert command(reading, start=MessageId.LATEST).start_message_id.entryId == (1 << 63) - 1
 
 
-def test_a_shared_segment_is_subscribed_to_with_all_its_buckets_and_acknowledged_inside_batches():
+def test_shared_segment_is_subscribed_with_buckets_and_partial_acknowledgements():
     asked = by_buckets(ConsumerConfig("s", read_compacted=True), ((0, 32767), (32768, 65535)))
     assert (asked.type, asked.ack_batch_index, asked.read_compacted) == (KEYED, True, False)
     meta = subscribe_command(asked, "t", 1, 2, schema=None, start=None, epoch=0).subscribe.keySharedMeta

@@ -37,7 +37,7 @@ async def test_messages_come_in_order_and_acknowledgements_in_one_group(world: W
     assert (consumer.counters.messages, consumer.counters.acks, consumer.counters.bytes) == (3, 3, 6)
 
 
-async def test_a_full_group_is_sent_at_once(world: World):
+async def test_full_group_is_sent_at_once(world: World):
     consumer = await world.consumer(ack_group_s=3600, ack_group_max=2)
     for entry in range(4):
         world.broker.push(entry, single(b"x"))
@@ -61,7 +61,7 @@ async def test_close_sends_what_waits_before_it_leaves(world: World):
     await consumer.close()
 
 
-async def test_a_receipt_is_awaited_and_its_refusal_is_raised_and_repeated(world: World):
+async def test_receipt_is_awaited_and_its_refusal_is_raised_and_repeated(world: World):
     consumer = await world.consumer(ack_group_s=3600)
     world.broker.push(0, single(b"x"))
     world.broker.push(1, single(b"y"))
@@ -75,7 +75,7 @@ async def test_a_receipt_is_awaited_and_its_refusal_is_raised_and_repeated(world
     assert world.broker.acked()[1:] == [(1, 1, []), (1, 1, [])]
 
 
-async def test_a_batch_counts_its_messages_and_is_acknowledged_as_a_whole(world: World):
+async def test_batch_counts_its_messages_and_is_acknowledged_as_whole(world: World):
     consumer = await world.consumer(queue_messages=4, ack_group_s=0)
     world.broker.push(0, batch(b"a", b"b", b"c", b"d"))
     for value in (b"a", b"b", b"c", b"d"):
@@ -86,7 +86,7 @@ async def test_a_batch_counts_its_messages_and_is_acknowledged_as_a_whole(world:
     await world.broker.until(lambda: world.broker.permits() == 8)
 
 
-async def test_with_batch_index_parts_of_a_batch_are_acknowledged_and_not_shown_again(world: World):
+async def test_batch_index_acknowledges_parts_and_hides_them(world: World):
     consumer = await world.consumer(ack_batch_index=True, ack_group_s=0)
     world.broker.push(0, batch(b"a", b"b", b"c"), ack_set=[0b110])
     received = await consumer.receive(60)
@@ -134,7 +134,7 @@ async def test_another_consumers_message_is_refused(world: World):
         await first.acknowledge(received)
 
 
-async def test_an_entry_that_cannot_be_opened_is_thrown_away_with_its_reason(world: World):
+async def test_unreadable_entry_is_discarded_with_reason(world: World):
     consumer = await world.consumer()
     damaged = bytearray(single(b"x"))
     damaged[-1] ^= 1
@@ -146,7 +146,7 @@ async def test_an_entry_that_cannot_be_opened_is_thrown_away_with_its_reason(wor
     assert (ack.message_id[0].entryId, consumer.counters.discarded) == (0, 1)
 
 
-async def test_an_encrypted_message_is_neither_shown_nor_acknowledged(world: World):
+async def test_encrypted_message_is_neither_shown_nor_acknowledged(world: World):
     consumer = await world.consumer()
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     metadata.encryption_keys.add(key="k", value=b"v")
@@ -157,7 +157,7 @@ async def test_an_encrypted_message_is_neither_shown_nor_acknowledged(world: Wor
     assert world.broker.acked() == []
 
 
-async def test_chunks_come_as_one_message_and_all_of_them_are_acknowledged(world: World):
+async def test_chunks_form_one_message_and_are_all_acknowledged(world: World):
     consumer = await world.consumer(ack_group_s=0)
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=3, publish_time=1)
     for entry, chunk in enumerate(message.chunks(metadata, b"0123456789", 4)):
@@ -169,7 +169,7 @@ async def test_chunks_come_as_one_message_and_all_of_them_are_acknowledged(world
     await world.broker.until(lambda: world.broker.acked() == [(1, 0, []), (1, 1, []), (1, 2, [])])
 
 
-async def test_the_end_of_the_topic_ends_the_iteration(world: World):
+async def test_end_of_topic_ends_iteration(world: World):
     consumer = await world.consumer()
     world.broker.push(0, single(b"last"))
     world.broker.tell(commands.reached_end_of_topic(next(iter(world.broker.where))))
@@ -196,7 +196,7 @@ async def test_becoming_active_is_told(world: World):
     assert consumer.is_active
 
 
-async def test_a_listener_is_called_in_order_and_its_failure_is_a_negative_acknowledgement(world: World):
+async def test_listener_runs_in_order_and_failure_is_negative_acknowledgement(world: World):
     heard: list[bytes] = []
     done = asyncio.Event()
 
@@ -232,7 +232,7 @@ async def test_paused_nothing_more_is_asked_for(world: World):
     await world.broker.until(lambda: world.broker.permits() == 2)
 
 
-async def test_without_a_queue_each_receive_asks_for_one(world: World):
+async def test_without_queue_each_receive_asks_for_one(world: World):
     consumer = await world.consumer(queue_messages=0)
     assert world.broker.permits() == 0
     for entry in range(3):
@@ -243,21 +243,21 @@ async def test_without_a_queue_each_receive_asks_for_one(world: World):
     assert world.broker.permits() == 3
 
 
-async def test_a_refused_subscription_is_raised_and_nothing_stays(world: World):
+async def test_refused_subscription_is_raised_and_nothing_stays(world: World):
     world.broker.refuse[K.SUBSCRIBE] = [(5, "taken")]
     with pytest.raises(ConsumerBusy, match="taken"):
         await world.consumer()
     assert world.made[0].closed
 
 
-async def test_a_subscription_that_is_not_ready_is_tried_again(world: World):
+async def test_subscription_that_is_not_ready_is_tried_again(world: World):
     world.broker.refuse[K.SUBSCRIBE] = [(6, "not yet"), (6, "not yet")]
     consumer = await world.consumer()
     assert consumer.connected
     assert len(world.broker.said(K.SUBSCRIBE)) == 3
 
 
-async def test_unsubscribing_closes_without_a_word_more(world: World):
+async def test_unsubscribing_closes_without_word_more(world: World):
     consumer = await world.consumer()
     await consumer.unsubscribe(force=True)
     assert world.broker.said(K.UNSUBSCRIBE)[0].force
@@ -265,7 +265,7 @@ async def test_unsubscribing_closes_without_a_word_more(world: World):
     assert consumer.closed
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing_behind(world: World):
+async def test_start_that_is_cancelled_leaves_nothing_behind(world: World):
     world.broker.silent.add(K.SUBSCRIBE)
     starting = asyncio.create_task(world.consumer())
     await world.broker.until_said(K.SUBSCRIBE)
@@ -275,7 +275,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_behind(world: World):
     await world.broker.until_said(K.CLOSE_CONSUMER)  # it may have been attached all the same
 
 
-async def test_asking_a_consumer_that_is_not_attached_says_that_nothing_happened():
+async def test_asking_consumer_that_is_not_attached_says_that_nothing_happened():
     async with a_world() as world:
         consumer = await world.consumer()
         for part in consumer._parts.by_topic.values():
@@ -288,7 +288,7 @@ async def test_asking_a_consumer_that_is_not_attached_says_that_nothing_happened
         assert world.broker.said(K.UNSUBSCRIBE) == []
 
 
-async def test_chunks_that_do_not_make_their_message_are_thrown_away_together(world: World):
+async def test_inconsistent_chunks_are_discarded_together(world: World):
     consumer = await world.consumer(type=SHARED, ack_group_s=0)
     metadata = pb.MessageMetadata(
         producer_name="p",

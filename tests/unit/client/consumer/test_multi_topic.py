@@ -22,7 +22,7 @@ def ids(world: World) -> dict[str, int]:
     return {topic: consumer_id for consumer_id, topic in world.broker.topic_of.items()}
 
 
-async def test_every_partition_is_attached_and_messages_are_merged_and_acknowledged_where_they_came_from(world: World):
+async def test_partitions_are_merged_and_acknowledged_at_their_origin(world: World):
     world.broker.partitions[T] = 3
     consumer = await world.consumer("t", ack_group_s=0)
     assert consumer.topics == [T]
@@ -69,14 +69,14 @@ async def test_one_topic_that_is_refused_means_none(world: World):
     await world.broker.until(lambda: len(world.broker.said(K.CLOSE_CONSUMER)) >= subscribed)
 
 
-async def test_several_topics_need_a_queue(world: World):
+async def test_several_topics_need_queue(world: World):
     with pytest.raises(Misuse):
         await world.consumer(["a", "b"], queue_messages=0)
     with pytest.raises(Misuse):
         await world.consumer([])
 
 
-async def test_the_end_of_one_of_several_topics_is_not_the_end(world: World):
+async def test_end_of_one_of_several_topics_is_not_end(world: World):
     consumer = await world.consumer(["a", "b"])
     first, second = ids(world).values()
     world.broker.tell(commands.reached_end_of_topic(first), first)
@@ -87,7 +87,7 @@ async def test_the_end_of_one_of_several_topics_is_not_the_end(world: World):
     assert [item async for item in consumer] == []
 
 
-async def test_the_queue_is_shared_out(world: World):
+async def test_queue_is_shared_out(world: World):
     world.broker.partitions[T] = 4
     await world.consumer("t", queue_messages=100, queue_messages_total=200)
     assert {flow.messagePermits for flow in world.broker.said(K.FLOW)} == {50}
@@ -97,7 +97,7 @@ def names(world: World) -> set[str]:
     return {topic.rsplit("/", 1)[1] for topic in world.broker.topic_of.values()}
 
 
-async def test_topics_of_a_pattern_come_and_go_by_the_watch(world: World):
+async def test_topics_of_pattern_come_and_go_by_watch(world: World):
     world.broker.topics = ["persistent://public/default/a1", "persistent://public/default/b1"]
     consumer = await world.consumer(re.compile("public/default/a.*"), type=SubscriptionType.SHARED)
     assert names(world) == {"a1"}
@@ -119,7 +119,7 @@ async def test_topics_of_a_pattern_come_and_go_by_the_watch(world: World):
     assert len(world.broker.said(K.WATCH_TOPIC_LIST_CLOSE)) == 1
 
 
-async def test_a_pattern_that_matches_nothing_yet_waits_for_its_first_topic(world: World):
+async def test_pattern_that_matches_nothing_yet_waits_for_its_first_topic(world: World):
     consumer = await world.consumer(re.compile("public/default/a.*"), discovery_s=0.01)
     assert consumer.topics == []
     receiving = asyncio.create_task(consumer.receive())
@@ -129,7 +129,7 @@ async def test_a_pattern_that_matches_nothing_yet_waits_for_its_first_topic(worl
     assert (await receiving).data == b"x"
 
 
-async def test_a_partition_that_could_not_be_attached_is_attached_at_the_next_look(world: World):
+async def test_unattached_partition_is_attached_at_next_check(world: World):
     world.broker.partitions[T] = 1
     consumer = await world.consumer("t")
     world.broker.partitions[T] = 3
@@ -141,7 +141,7 @@ async def test_a_partition_that_could_not_be_attached_is_attached_at_the_next_lo
     assert len(set(world.broker.topic_of.values())) == 3
 
 
-async def test_a_pattern_the_broker_does_not_take_is_matched_here(world: World):
+async def test_pattern_broker_does_not_take_is_matched_here(world: World):
     world.broker.topics = ["persistent://public/default/a1", "persistent://public/default/b1"]
     world.broker.refuse[K.GET_TOPICS_OF_NAMESPACE] = [(22, "too long")]
     await world.consumer(re.compile("public/default/a.*"))
@@ -150,7 +150,7 @@ async def test_a_pattern_the_broker_does_not_take_is_matched_here(world: World):
     assert world.broker.said(K.WATCH_TOPIC_LIST) == []
 
 
-async def test_a_scalable_topic_is_not_subscribed_to_and_the_ways_in_are_named(world: World):
+async def test_scalable_topic_is_refused_with_alternatives_named(world: World):
     with pytest.raises(Misuse, match="stream_consumer, queue_consumer or checkpoint_consumer"):
         await world.consumer(["t", "topic://public/default/t"])
     assert not world.broker.topic_of

@@ -32,12 +32,12 @@ def test_partitions_count_once_and_only_whole_names_match():
     assert found == {"persistent://a/b.c/x-1", "persistent://a/b.c/x-2"}
 
 
-def test_flags_of_the_pattern_hold():
+def test_flags_of_pattern_hold():
     pattern = TopicPattern.of(re.compile("public/default/LOG.*", re.IGNORECASE))
     assert pattern.matching(["persistent://public/default/log1"]) == {"persistent://public/default/log1"}
 
 
 @pytest.mark.parametrize("wrong", ["topic://a/b/x", "a/.*/x", "a/b"])
-def test_a_namespace_that_is_no_name_is_refused(wrong):
+def test_namespace_that_is_no_name_is_refused(wrong):
     with pytest.raises(Misuse):
         TopicPattern.of(re.compile(wrong))

@@ -30,7 +30,7 @@ def starts(world: World) -> list[tuple[int, int, int]]:
     ]
 
 
-async def test_a_reader_is_not_durable_and_tells_how_far_it_is_once_an_entry(world: World):
+async def test_reader_is_not_durable_and_reports_progress_per_entry(world: World):
     reader = await a_reader(world)
     said = world.broker.said(K.SUBSCRIBE)[0]
     assert (said.durable, said.subType) == (False, pb.CommandSubscribe.Exclusive)
@@ -42,14 +42,14 @@ async def test_a_reader_is_not_durable_and_tells_how_far_it_is_once_an_entry(wor
     assert (ack.ack_type, ack.message_id[0].entryId) == (pb.CommandAck.Cumulative, 1)
 
 
-async def test_a_reader_hides_what_stands_before_its_start(world: World):
+async def test_reader_hides_what_stands_before_its_start(world: World):
     reader = await a_reader(world, MessageId(1, 3, -1, 0, 2))
     assert starts(world) == [(1, 3, 0)]
     world.broker.push(3, batch(b"a", b"b"))
     assert (await reader.receive(60)).data == b"b"
 
 
-async def test_after_a_loss_it_goes_on_behind_what_was_read_last(world: World):
+async def test_after_loss_it_goes_on_behind_what_was_read_last(world: World):
     reader = await a_reader(world)
     world.broker.push(0, batch(b"a", b"b", b"c"))
     assert [(await reader.receive(60)).data for _ in range(2)] == [b"a", b"b"]
@@ -60,7 +60,7 @@ async def test_after_a_loss_it_goes_on_behind_what_was_read_last(world: World):
     assert (await reader.receive(60)).data == b"c"
 
 
-async def test_an_entry_is_told_as_read_when_all_of_it_is_not_with_its_first_message(world: World):
+async def test_entry_counts_as_read_when_complete(world: World):
     """What is told late may reach the broker of the next connection: that one would not give the rest of the batch."""
 
     reader = await a_reader(world)
@@ -75,7 +75,7 @@ async def test_an_entry_is_told_as_read_when_all_of_it_is_not_with_its_first_mes
     assert ack.message_id[0].entryId == 0
 
 
-async def test_at_the_end_of_the_topic_it_remembers_where_that_was(world: World):
+async def test_at_end_of_topic_it_remembers_where_that_was(world: World):
     world.broker.mark = MessageId(7, 41)
     await a_reader(world, MessageId.LATEST)
     world.broker.drop()
@@ -83,7 +83,7 @@ async def test_at_the_end_of_the_topic_it_remembers_where_that_was(world: World)
     assert starts(world)[1][:2] == (7, 41)
 
 
-async def test_the_last_message_itself(world: World):
+async def test_last_message_itself(world: World):
     world.broker.last = MessageId(7, 41)
     reader = await a_reader(world, MessageId.LATEST, inclusive=True)
     assert world.broker.said(K.SEEK)[0].message_id.entryId == 41
@@ -105,7 +105,7 @@ async def test_available_between_start_and_end(world: World):
     assert await itself.has_message_available()
 
 
-async def test_a_seek_starts_anew_after_a_loss_too(world: World):
+async def test_seek_starts_anew_after_loss_too(world: World):
     reader = await a_reader(world)
     world.broker.push(5, single(b"x"))
     await reader.receive(60)

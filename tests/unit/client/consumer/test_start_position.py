@@ -27,11 +27,11 @@ from magnetar.client.message import MessageId
         (StartPosition(MessageId.LATEST), (0, 0), 0, 0),
     ],
 )
-def test_hidden_messages_at_the_front_of_an_entry(start, position, size, hidden):
+def test_hidden_messages_at_front_of_entry(start, position, size, hidden):
     assert start.hides(position, size) == hidden
 
 
-def test_a_chunked_message_starts_with_its_first_chunk():
+def test_chunked_message_starts_with_its_first_chunk():
     chunked = MessageId(5, 9, first_chunk=MessageId(5, 7))
     assert StartPosition(chunked, inclusive=True).wire_id == MessageId(5, 7)
     assert StartPosition(chunked, inclusive=True).hides((5, 6), 0) == 1
@@ -51,7 +51,7 @@ def test_hidden_bits():
     assert hidden_bits(0b11011, 3) == 0b11000
 
 
-def test_with_a_message_around_it_reading_starts_at_that_ones_first_chunk_and_hides_the_same():
+def test_reading_starts_at_first_chunk_and_hides_delivered_messages():
     start = StartPosition(MessageId(5, 3), around=(4, 8))
     assert start.wire_id == MessageId(4, 8)
     assert [start.hides(position, 0) for position in ((4, 9), (5, 3), (5, 4))] == [1, 1, 0]

@@ -67,7 +67,7 @@ async def test_it_follows_and_tells_of_every_change(world: World):
     assert dict(view) == {"b": "bad", "z": "9"}
 
 
-async def test_an_empty_topic_is_an_empty_table(world: World):
+async def test_empty_topic_is_empty_table(world: World):
     view = await a_view(world)
     assert list(view) == []
     assert view != {}

@@ -31,7 +31,7 @@ async def delivered(consumer: Consumer[bytes], count: int) -> None:
     assert consumer.queued == count
 
 
-async def test_an_opening_that_is_cancelled_in_the_turn_in_which_it_succeeds_leaves_nothing_behind(world: World):
+async def test_open_cancelled_at_success_leaves_nothing(world: World):
     asked = ConsumerConfig("s")
     consumer: Consumer[bytes] = Consumer(world.lookup, "t", asked, schema=BYTES)
     part = consumer._new_part("persistent://public/default/t", asked, 10)
@@ -45,7 +45,7 @@ async def test_an_opening_that_is_cancelled_in_the_turn_in_which_it_succeeds_lea
     assert part.connection is None
 
 
-async def test_after_a_lost_connection_the_queue_is_put_away_and_everything_comes_again(world: World):
+async def test_reconnect_discards_queue_and_redelivers_everything(world: World):
     consumer = await world.consumer(queue_messages=10)
     for entry in range(4):
         world.broker.push(entry, single(b"m%d" % entry))
@@ -61,7 +61,7 @@ async def test_after_a_lost_connection_the_queue_is_put_away_and_everything_come
     assert consumer.counters.attaches == 2
 
 
-async def test_acknowledgements_that_waited_through_a_loss_are_sent_before_anything_is_asked_for(world: World):
+async def test_pending_acknowledgements_precede_permits_after_reconnect(world: World):
     consumer = await world.consumer(ack_group_s=3600)
     world.broker.push(0, single(b"x"))
     await consumer.acknowledge(await consumer.receive(60))
@@ -81,7 +81,7 @@ async def test_what_waits_to_be_acknowledged_is_not_shown_again(world: World):
     assert consumer.counters.duplicates == 1
 
 
-async def test_of_a_batch_delivered_again_only_the_rest_is_shown(world: World):
+async def test_of_batch_delivered_again_only_rest_is_shown(world: World):
     consumer = await world.consumer(ack_group_s=0)
     world.broker.push(0, batch(b"a", b"b", b"c"))
     received = [await consumer.receive(60) for _ in range(3)]
@@ -96,7 +96,7 @@ async def test_of_a_batch_delivered_again_only_the_rest_is_shown(world: World):
     await world.broker.until(lambda: world.broker.acked() == [(1, 0, [])])
 
 
-async def test_a_consumer_sent_away_comes_back_where_it_is_told_to(world: World):
+async def test_consumer_sent_away_comes_back_where_it_is_told_to(world: World):
     consumer = await world.consumer()
     lookups = len(world.broker.said(K.LOOKUP))
     consumer_id = next(iter(world.broker.where))
@@ -107,7 +107,7 @@ async def test_a_consumer_sent_away_comes_back_where_it_is_told_to(world: World)
     assert await values(consumer, 1) == [b"x"]
 
 
-async def test_an_attach_that_succeeds_behind_the_word_that_it_was_sent_away_is_not_left_there(world: World):
+async def test_attach_succeeding_after_eviction_is_undone(world: World):
     await world.consumer()
     consumer_id = next(iter(world.broker.where))
     world.broker.silent.add(K.SUBSCRIBE)
@@ -118,7 +118,7 @@ async def test_an_attach_that_succeeds_behind_the_word_that_it_was_sent_away_is_
     assert [said.consumer_id for said in world.broker.said(K.CLOSE_CONSUMER)] == [consumer_id]
 
 
-async def test_a_receipt_lost_with_its_connection_leaves_the_outcome_open_and_is_sent_again(world: World):
+async def test_receipt_lost_with_connection_is_unknown_and_resent(world: World):
     consumer = await world.consumer(ack_group_s=3600)
     world.broker.push(0, single(b"x"))
     received = await consumer.receive(60)
@@ -133,7 +133,7 @@ async def test_a_receipt_lost_with_its_connection_leaves_the_outcome_open_and_is
     await world.broker.until(lambda: world.broker.acked() == [(1, 0, []), (1, 0, [])])
 
 
-async def test_a_receive_waits_through_a_lost_connection(world: World):
+async def test_receive_waits_through_lost_connection(world: World):
     consumer = await world.consumer()
     receiving = asyncio.create_task(consumer.receive())
     world.broker.drop()
@@ -145,7 +145,7 @@ async def test_a_receive_waits_through_a_lost_connection(world: World):
 @pytest.mark.parametrize(
     ("inclusive", "expected"), [(False, [b"c", b"d"]), (True, [b"b", b"c", b"d"])], ids=["behind", "itself"]
 )
-async def test_a_seek_into_a_batch_shows_what_was_asked_for(world: World, inclusive, expected):
+async def test_seek_into_batch_shows_what_was_asked_for(world: World, inclusive, expected):
     consumer = await world.consumer(ack_group_s=0)
     for entry in range(5, 7):
         world.broker.push(entry, single(b"old"))
@@ -163,7 +163,7 @@ async def test_a_seek_into_a_batch_shows_what_was_asked_for(world: World, inclus
     assert (1, 2, []) in world.broker.acked()  # what a seek leaves behind is done with
 
 
-async def test_a_seek_by_time_takes_back_what_was_queued(world: World):
+async def test_seek_by_time_takes_back_what_was_queued(world: World):
     consumer = await world.consumer()
     world.broker.push(5, single(b"old"))
     await delivered(consumer, 1)
@@ -173,7 +173,7 @@ async def test_a_seek_by_time_takes_back_what_was_queued(world: World):
     assert await values(consumer, 1) == [b"new"]
 
 
-async def test_a_broker_that_does_not_disconnect_gets_its_permits_back(world: World):
+async def test_broker_that_does_not_disconnect_gets_its_permits_back(world: World):
     world.broker.close_on_seek = False
     consumer = await world.consumer(queue_messages=2)
     world.broker.push(5, single(b"old"))
@@ -185,7 +185,7 @@ async def test_a_broker_that_does_not_disconnect_gets_its_permits_back(world: Wo
     assert await values(consumer, 1) == [b"new"]
 
 
-async def test_a_seek_goes_through_a_lost_connection(world: World):
+async def test_seek_goes_through_lost_connection(world: World):
     consumer = await world.consumer()
     world.broker.silent.add(K.SEEK)
     seeking = asyncio.create_task(consumer.seek(MessageId.EARLIEST))
@@ -196,7 +196,7 @@ async def test_a_seek_goes_through_a_lost_connection(world: World):
     assert len(world.broker.said(K.SEEK)) == 2
 
 
-async def test_a_seek_that_is_refused_leaves_everything_as_it_was(world: World):
+async def test_seek_that_is_refused_leaves_everything_as_it_was(world: World):
     consumer = await world.consumer()
     world.broker.push(0, single(b"x"))
     await delivered(consumer, 1)
@@ -206,7 +206,7 @@ async def test_a_seek_that_is_refused_leaves_everything_as_it_was(world: World):
     assert await values(consumer, 1) == [b"x"]
 
 
-async def test_an_id_of_one_topic_cannot_move_several(world: World):
+async def test_id_of_one_topic_cannot_move_several(world: World):
     consumer = await world.consumer(["a", "b"])
     with pytest.raises(Misuse):
         await consumer.seek(MessageId(1, 1))
@@ -222,14 +222,14 @@ async def test_an_id_of_one_topic_cannot_move_several(world: World):
         (MessageId(1, 5), MessageId(1, 4), True),
     ],
 )
-async def test_available_is_what_stands_behind_the_acknowledged(world: World, last, mark, available):
+async def test_available_is_what_stands_behind_acknowledged(world: World, last, mark, available):
     consumer = await world.consumer()
     world.broker.last, world.broker.mark = last, mark
     assert await consumer.has_message_available() is available
     assert await consumer.last_message_id() == last
 
 
-async def test_available_is_what_stands_behind_the_message_taken_last(world: World):
+async def test_available_is_what_stands_behind_message_taken_last(world: World):
     consumer = await world.consumer()
     world.broker.last = MessageId(1, 0, batch_index=1)
     world.broker.push(0, batch(b"a", b"b"))
@@ -239,7 +239,7 @@ async def test_available_is_what_stands_behind_the_message_taken_last(world: Wor
     assert not await consumer.has_message_available()
 
 
-async def test_messages_on_their_way_before_a_redelivery_of_everything_are_dropped(world: World):
+async def test_messages_on_their_way_before_redelivery_of_everything_are_dropped(world: World):
     consumer = await world.consumer(queue_messages=10)
     for entry in range(3):
         world.broker.push(entry, single(b"m%d" % entry), epoch=0)
@@ -253,13 +253,13 @@ async def test_messages_on_their_way_before_a_redelivery_of_everything_are_dropp
     assert await values(consumer, 3) == [b"m0", b"m1", b"m2"]
 
 
-async def test_readers_of_several_kinds_of_subscription_are_said_as_they_are(world: World):
+async def test_subscription_kinds_of_readers_are_sent_correctly(world: World):
     await world.consumer(type=SubscriptionType.SHARED, subscription="mine", name="me")
     said = world.broker.said(K.SUBSCRIBE)[0]
     assert (said.subType, said.subscription, said.consumer_name) == (pb.CommandSubscribe.Shared, "mine", "me")
 
 
-async def test_a_client_that_goes_away_ends_its_consumers():
+async def test_client_that_goes_away_ends_its_consumers():
     async with a_world() as world:
         consumer = await world.consumer()
         receiving = asyncio.create_task(consumer.receive())
@@ -269,7 +269,7 @@ async def test_a_client_that_goes_away_ends_its_consumers():
             await receiving
 
 
-async def test_a_close_that_is_cancelled_goes_on_and_another_waits_for_it(world: World):
+async def test_cancelled_close_continues_and_second_close_waits(world: World):
     consumer = await world.consumer()
     world.broker.silent.add(K.CLOSE_CONSUMER)
     closing = asyncio.create_task(consumer.close())
@@ -284,7 +284,7 @@ async def test_a_close_that_is_cancelled_goes_on_and_another_waits_for_it(world:
     await again
 
 
-async def test_a_listener_may_close_its_own_consumer(world: World):
+async def test_listener_may_close_its_own_consumer(world: World):
     async def listener(consumer, received):
         await consumer.close()
 
@@ -308,7 +308,7 @@ async def test_messages_that_nobody_keeps_are_shown_all_and_never_acknowledged(w
     assert world.broker.said(K.REDELIVER_UNACKNOWLEDGED_MESSAGES) == []
 
 
-async def test_every_attach_of_one_consumer_has_the_same_name(world: World):
+async def test_every_attach_of_one_consumer_has_same_name(world: World):
     world.broker.partitions["persistent://public/default/t"] = 2
     await world.consumer()
     world.broker.drop()

@@ -41,7 +41,7 @@ def a_batch(*messages: tuple[bytes, MessageFields | None], keyed: bool = False) 
 
 
 @given(st.lists(st.binary(max_size=50), min_size=2, max_size=30), st.integers(0, 2**40), st.sampled_from(range(5)))
-def test_a_batch_holds_what_was_added_in_order(payloads, sequence, compression):
+def test_batch_holds_what_was_added_in_order(payloads, sequence, compression):
     stamp = Stamp(7, b"me", b"\0" * 8, compression, 1 << 20)
     first, highest, frame = a_batch(*[(payload, None) for payload in payloads]).close(stamp, sequence, NOW)
     send, entry = opened(frame)
@@ -55,7 +55,7 @@ def test_a_batch_holds_what_was_added_in_order(payloads, sequence, compression):
     assert [head.sequence_id for head, _ in found] == list(range(sequence, highest + 1))
 
 
-def test_a_batch_of_one_is_a_plain_entry():
+def test_batch_of_one_is_plain_entry():
     first, highest, frame = a_batch((b"alone", some_fields(key="k", properties={"a": "1"}))).close(STAMP, 5, NOW)
     send, entry = opened(frame)
     assert (first, highest) == (5, 5)
@@ -65,7 +65,7 @@ def test_a_batch_of_one_is_a_plain_entry():
     assert entry.metadata.properties[0].value == "1"
 
 
-def test_the_first_messages_key_is_the_batchs():
+def test_first_messages_key_is_batchs():
     _, _, frame = a_batch((b"a", some_fields(key=b"\x00\xff")), (b"b", some_fields(key="other"))).close(STAMP, 0, NOW)
     _, entry = opened(frame)
     assert entry.metadata.partition_key == "AP8="
@@ -83,7 +83,7 @@ def test_given_sequence_ids_are_kept_and_must_grow():
     assert [head.sequence_id for head, _ in message.split_batch(entry.payload, 2)] == [10, 20]
 
 
-def test_ids_given_to_a_batch_of_one_key_claim_no_range():
+def test_ids_given_to_batch_of_one_key_claim_no_range():
     batch = a_batch(
         (b"a", some_fields(key="k", sequence_id=1)), (b"b", some_fields(key="k", sequence_id=4)), keyed=True
     )
@@ -93,25 +93,25 @@ def test_ids_given_to_a_batch_of_one_key_claim_no_range():
     assert [head.sequence_id for head, _ in message.split_batch(entry.payload, 2)] == [1, 4]
 
 
-def test_a_full_batch_takes_no_more():
+def test_full_batch_takes_no_more():
     batch = a_batch((b"x" * 100, None))
     assert batch.fits(100, None, 300)
     assert not batch.fits(200, None, 300)
 
 
-def test_a_message_too_large_is_refused_with_its_size():
+def test_message_too_large_is_refused_with_its_size():
     with pytest.raises(LimitExceeded):
         single_frame(Stamp(1, b"me", None, codec.NONE, 100), b"x" * 200, MessageFields(), 0, NOW)
 
 
-def test_a_large_message_that_compresses_well_is_taken():
+def test_large_message_that_compresses_well_is_taken():
     frame = single_frame(Stamp(1, b"me", None, codec.ZSTD, 100), b"x" * 20_000, MessageFields(), 0, NOW)
     _, entry = opened(frame)
     assert message.inflate(entry.metadata, entry.payload, 1 << 20) == b"x" * 20_000
 
 
 @given(st.integers(1, 4000), st.integers(120, 700), st.sampled_from(range(5)))
-def test_chunks_fit_the_brokers_bound_and_join_to_the_message(size, bound, compression):
+def test_chunks_fit_brokers_bound_and_join_to_message(size, bound, compression):
     payload = bytes(range(256)) * (size // 256 + 1)
     payload = payload[:size]
     stamp = Stamp(3, b"me", None, compression, bound)
@@ -129,13 +129,13 @@ def test_chunks_fit_the_brokers_bound_and_join_to_the_message(size, bound, compr
     assert message.inflate(entries[0][1].metadata, packed, 1 << 20) == payload
 
 
-def test_metadata_larger_than_the_bound_cannot_be_chunked():
+def test_metadata_larger_than_bound_cannot_be_chunked():
     with pytest.raises(LimitExceeded):
         chunk_frames(Stamp(1, b"me", None, 0, 100), b"x" * 500, some_fields(properties={"a": "b" * 200}), 0, NOW)
 
 
 @pytest.mark.parametrize("wrong", [{"messages_max": 0}, {"bytes_max": 0}, {"delay_s": -1}])
-def test_a_batch_without_room_is_misuse(wrong):
+def test_batch_without_room_is_misuse(wrong):
     with pytest.raises(Misuse):
         Batching(**wrong)
 

@@ -22,7 +22,7 @@ def test_bytes_and_messages_both_bound():
     assert budget.take(1)
 
 
-def test_a_message_larger_than_everything_is_let_in_alone():
+def test_message_larger_than_everything_is_let_in_alone():
     budget = MemoryLimit(bytes_max=10)
     assert budget.take(50)
     assert not budget.take(1)
@@ -53,7 +53,7 @@ async def test_room_goes_to_whoever_waited_first() -> None:
 
 
 @pytest.mark.parametrize("granted", [False, True])
-async def test_a_cancelled_sender_takes_no_room(granted) -> None:
+async def test_cancelled_sender_takes_no_room(granted) -> None:
     budget = MemoryLimit(bytes_max=10)
     assert budget.take(10)
     first = asyncio.create_task(budget.wait(10))

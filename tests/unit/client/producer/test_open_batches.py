@@ -30,7 +30,7 @@ def test_one_batch_for_all_keys():
     assert gathering.take() == []
 
 
-def test_one_batch_for_each_key_and_the_ordering_key_wins():
+def test_one_batch_for_each_key_and_ordering_key_wins():
     gathering = OpenBatches(by_key=True)
     put(gathering, b"1", keyed("a"))
     put(gathering, b"2", keyed("b"))
@@ -40,7 +40,7 @@ def test_one_batch_for_each_key_and_the_ordering_key_wins():
     assert [batch.payloads for batch in gathering.take()] == [[b"1", b"3"], [b"2"], [b"4"], [b"5"]]
 
 
-def test_batches_with_given_ids_are_stored_in_the_order_of_their_last():
+def test_batches_with_given_ids_are_ordered_by_last_id():
     gathering = OpenBatches(by_key=True)
     put(gathering, b"late", keyed("a", sequence=1))
     put(gathering, b"early", keyed("b", sequence=2))

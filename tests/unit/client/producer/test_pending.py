@@ -35,7 +35,7 @@ def written(pending: Pending) -> list[int]:
     return found
 
 
-def test_after_a_loss_everything_unanswered_is_written_again_in_order():
+def test_after_loss_everything_unanswered_is_written_again_in_order():
     pending = Pending()
     for sequence in range(4):
         pending.push(an_op(sequence))
@@ -56,7 +56,7 @@ def test_what_was_given_up_is_not_written():
     assert pending.answered(0) is None, "its receipt came late"
 
 
-def test_any_id_of_a_batch_answers_it():
+def test_any_id_of_batch_answers_it():
     pending = Pending()
     pending.push(an_op(0, 9))
     written(pending)
@@ -65,7 +65,7 @@ def test_any_id_of_a_batch_answers_it():
     assert found.over
 
 
-def test_a_receipt_for_what_is_not_the_oldest_is_refused():
+def test_receipt_for_what_is_not_oldest_is_refused():
     pending = Pending()
     pending.push(an_op(0))
     pending.push(an_op(1))
@@ -74,14 +74,14 @@ def test_a_receipt_for_what_is_not_the_oldest_is_refused():
         pending.answered(1)
 
 
-def test_a_receipt_for_what_was_never_written_is_refused():
+def test_receipt_for_what_was_never_written_is_refused():
     pending = Pending()
     pending.push(an_op(0))
     with pytest.raises(InvalidTransition):
         pending.answered(0)
 
 
-def test_a_refused_chunk_takes_its_message_with_it():
+def test_refused_chunk_takes_its_message_with_it():
     pending = Pending()
     whole = ChunkedSend()
     for op in (an_op(0), an_op(1, whole=whole), an_op(1, whole=whole), an_op(2)):

@@ -56,7 +56,7 @@ def payloads(queues: SegmentQueues, segment: SegmentId) -> list[list[tuple[bytes
     return found
 
 
-def test_a_sheaf_is_one_entry_and_as_many_messages_as_it_has():
+def test_prebuilt_batch_is_one_entry_with_all_messages():
     queues = some_queues()
     sheaf = a_sheaf(queues, "a1", "a2", "a3")
     assert queues.add_sheaf(sheaf, 10.0) is queues.queue(PARENT)
@@ -69,7 +69,7 @@ def test_a_sheaf_is_one_entry_and_as_many_messages_as_it_has():
     assert (queues.messages, queues.bytes) == (0, 0)
 
 
-def test_messages_before_and_behind_a_sheaf_keep_their_places():
+def test_messages_before_and_behind_sheaf_keep_their_places():
     queues = some_queues()
     add(queues, 0, "a1")
     sheaf = a_sheaf(queues, "a2", "a3")
@@ -78,7 +78,7 @@ def test_messages_before_and_behind_a_sheaf_keep_their_places():
     assert written(queues, PARENT) == [["a1"], [sheaf], ["a4"]]
 
 
-def test_a_split_takes_a_sheaf_apart_and_every_message_goes_where_its_key_is():
+def test_split_divides_prebuilt_batch_by_keys():
     queues = some_queues(cut=BatchLimits(messages_max=10))
     queues.add_sheaf(a_sheaf(queues, "a1", "b1", "a2"), 10.0)
     queues.add_sheaf(a_sheaf(queues, "b2", "a3"), 10.0)
@@ -95,7 +95,7 @@ def test_a_split_takes_a_sheaf_apart_and_every_message_goes_where_its_key_is():
     assert (queues.messages, queues.bytes) == (0, 0)
 
 
-def test_what_may_be_stored_of_a_sheaf_is_sent_one_by_one_below_what_the_children_know():
+def test_uncertain_part_of_prebuilt_batch_is_sent_one_by_one():
     queues = some_queues(cut=BatchLimits(messages_max=10))
     queues.add_sheaf(a_sheaf(queues, "a1", "a2", "b1"), 10.0)
     payloads(queues, PARENT)
@@ -109,7 +109,7 @@ def test_what_may_be_stored_of_a_sheaf_is_sent_one_by_one_below_what_the_childre
     assert {message.message.fate for message in gone} == {SendStatus.UNKNOWN}
 
 
-def test_a_merge_puts_the_messages_of_sheaves_in_the_order_of_sending():
+def test_merge_puts_messages_of_sheaves_in_order_of_sending():
     queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
     queues.add_sheaf(a_sheaf(queues, "a1", "a2", layout=SPLIT), 10.0)
     queues.add_sheaf(a_sheaf(queues, "b1", "b2", layout=SPLIT), 10.0)
@@ -121,7 +121,7 @@ def test_a_merge_puts_the_messages_of_sheaves_in_the_order_of_sending():
     assert payloads(queues, SegmentId(3)) == [[(b"a1", 0), (b"a2", 1), (b"b1", 2), (b"b2", 3), ("a3", 4)]]
 
 
-def test_a_sheaf_of_another_layout_or_another_number_is_not_taken():
+def test_sheaf_of_another_layout_or_another_number_is_not_taken():
     queues = some_queues()
     older = a_sheaf(queues, "a1", "a2")
     add(queues, 0, "a0")
@@ -132,7 +132,7 @@ def test_a_sheaf_of_another_layout_or_another_number_is_not_taken():
     assert queues.messages == 1
 
 
-def test_a_sheaf_is_not_taken_while_a_sealed_segment_keeps_its_keys():
+def test_sheaf_is_not_taken_while_sealed_segment_keeps_its_keys():
     queues = some_queues()
     add(queues, 0, "a1")
     written(queues, PARENT)
@@ -140,7 +140,7 @@ def test_a_sheaf_is_not_taken_while_a_sealed_segment_keeps_its_keys():
     assert queues.add_sheaf(a_sheaf(queues, "a2", "a3", layout=SPLIT), 10.0) is None
 
 
-def test_a_sheaf_written_and_lost_is_the_same_entry_again():
+def test_sheaf_written_and_lost_is_same_entry_again():
     queues = some_queues()
     sheaf = a_sheaf(queues, "a1", "a2")
     queues.add_sheaf(sheaf, 10.0)
@@ -150,7 +150,7 @@ def test_a_sheaf_written_and_lost_is_the_same_entry_again():
     assert queues.next_entry(PARENT) is first
 
 
-def test_a_sheaf_whose_time_is_up_is_told_once():
+def test_sheaf_whose_time_is_up_is_told_once():
     queues = some_queues()
     sheaf = a_sheaf(queues, "a1", "a2")
     queues.add_sheaf(sheaf, 10.0)
@@ -158,7 +158,7 @@ def test_a_sheaf_whose_time_is_up_is_told_once():
     assert (queues.messages, queues.bytes) == (0, 0)
 
 
-def test_layouts_are_cut_by_ranges_and_buckets_and_plain_topics_are_not():
+def test_layouts_cut_by_ranges_and_buckets_except_plain_topics():
     layout = initial(2, now_ms=0, buckets=2)
     cutting = by_segments(layout, Routing.LOW16, BatchLimits(), 5)
     assert cutting is not None
@@ -205,13 +205,13 @@ def test_numbers_that_were_given_stay_with_their_holes():
     assert queues.messages == 2
 
 
-def test_one_message_of_a_segment_is_an_entry_of_its_own():
+def test_one_message_of_segment_is_entry_of_its_own():
     queues = some_queues(SPLIT)
     assert queues.add_sheaves([numbered([10, 12], low=True), numbered([11], low=False)], 10.0)
     assert payloads(queues, HIGH) == [[(b"11", 11)]]
 
 
-def test_a_merge_puts_numbers_of_several_segments_in_their_order():
+def test_merge_puts_numbers_of_several_segments_in_their_order():
     queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
     queues.add_sheaves([numbered([10, 12], low=True), numbered([11, 13], low=False)], 10.0)
     queues.add_sheaves([numbered([15, 16], low=True), numbered([14], low=False)], 10.0)
@@ -243,7 +243,7 @@ def test_of_several_sheaves_all_are_taken_or_none():
     assert len(closed.add_sheaves(group, 10.0)) == 2
 
 
-def test_messages_of_sheaves_come_by_their_numbers_and_one_alone_is_a_plain_entry():
+def test_prebuilt_messages_are_ordered_and_single_one_is_plain():
     group = [numbered([10, 12], low=True), numbered([11], low=False)]
     assert [number for number, _, _ in in_order(group)] == [10, 11, 12]
     (_, fields, _) = next(iter(group[1].singles()))

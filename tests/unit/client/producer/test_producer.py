@@ -38,7 +38,7 @@ def topics(broker: Broker) -> list[str]:
     return [command.producer.topic.rsplit("/", 1)[1] for command in broker.kinds(K.PRODUCER)]
 
 
-async def test_everything_said_of_a_message_reaches_the_entry() -> None:
+async def test_everything_said_of_message_reaches_entry() -> None:
     async with a_client() as (broker, client):
         producer = await client.create_producer("t", schema=STRING)
         await producer.send(
@@ -64,7 +64,7 @@ async def test_everything_said_of_a_message_reaches_the_entry() -> None:
         assert broker.kinds(K.PRODUCER)[0].producer.schema.type == pb.Schema.String
 
 
-async def test_a_delay_counts_from_now() -> None:
+async def test_delay_counts_from_now() -> None:
     async with a_client() as (broker, client):
         producer = await client.create_producer("t")
         before = client.runtime.wall()
@@ -103,14 +103,14 @@ async def test_what_cannot_be_said_is_misuse_before_anything_is_sent(wrong) -> N
 @pytest.mark.parametrize(
     ("name", "meant"), [("partition_key", "key"), ("keys", "key"), ("event_timestamp", "event_time_ms")]
 )
-async def test_unknown_option_of_a_message_names_the_right_one(name: str, meant: str) -> None:
+async def test_unknown_option_of_message_names_right_one(name: str, meant: str) -> None:
     async with a_client() as (_, client):
         producer = await client.create_producer("t")
         with pytest.raises(Misuse, match=f"a message has no option {name}: did you mean {meant}?"):
             await producer.send(b"x", **{name: "1"})
 
 
-async def test_class_in_place_of_a_schema_is_refused_with_the_schema_to_use() -> None:
+async def test_class_instead_of_schema_is_refused_naming_schema() -> None:
     async with a_client() as (_, client):
         with pytest.raises(Misuse, match=r"schema must be a schema, for example magnetar.Json\(dict\)"):
             await client.create_producer("t", schema=dict)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ async def test_senders_wait_for_room_and_are_let_in_by_receipts() -> None:
         assert client.budget.messages == 0
 
 
-async def test_the_budget_is_the_whole_clients() -> None:
+async def test_budget_is_whole_clients() -> None:
     async with a_client(pending_bytes_max=10) as (broker, client):
         broker.receipts = False
         one = await client.create_producer("one", batching=None)
@@ -148,7 +148,7 @@ async def test_the_budget_is_the_whole_clients() -> None:
         await other.close(flush=False)
 
 
-async def test_a_sender_cancelled_while_it_waits_for_room_sends_nothing() -> None:
+async def test_sender_cancelled_while_it_waits_for_room_sends_nothing() -> None:
     async with a_client(pending_messages_max=1) as (broker, client):
         broker.receipts = False
         producer = await client.create_producer("t", batching=None)
@@ -166,7 +166,7 @@ async def test_a_sender_cancelled_while_it_waits_for_room_sends_nothing() -> Non
 
 @pytest.mark.parametrize("turns", range(8))
 @pytest.mark.parametrize("batching", [None, Batching(), Batching(delay_s=0.001, linger=True)])
-async def test_a_send_cancelled_at_any_turn_is_sent_once_or_not_at_all(turns, batching) -> None:
+async def test_send_cancelled_at_any_turn_is_sent_at_most_once(turns, batching) -> None:
     async with a_client() as (broker, client):
         producer = await client.create_producer("t", batching=batching)
         task = asyncio.create_task(producer.send(b"maybe"))
@@ -189,7 +189,7 @@ async def test_a_send_cancelled_at_any_turn_is_sent_once_or_not_at_all(turns, ba
         assert client.budget.messages == 0
 
 
-async def test_keys_stay_in_their_partition_and_the_rest_goes_round() -> None:
+async def test_keys_stay_in_their_partition_and_rest_goes_round() -> None:
     async with a_client() as (broker, client):
         broker.partitions = 3
         producer = await client.create_producer("t", batching=None, hashing="murmur3")
@@ -202,7 +202,7 @@ async def test_keys_stay_in_their_partition_and_the_rest_goes_round() -> None:
         assert rounds[:3] == rounds[3:]
 
 
-async def test_a_batch_stays_in_one_partition() -> None:
+async def test_batch_stays_in_one_partition() -> None:
     async with a_client() as (broker, client):
         broker.partitions = 4
         producer = await client.create_producer("t", batching=Batching(messages_max=5, delay_s=60, linger=True))
@@ -223,7 +223,7 @@ async def test_partitions_that_were_added_are_found() -> None:
         assert (await producer.send(b"x")).partition == 2
 
 
-async def test_one_partition_that_refuses_ends_the_others() -> None:
+async def test_one_partition_that_refuses_ends_others() -> None:
     async with a_client() as (broker, client):
         broker.partitions = 3
 
@@ -239,7 +239,7 @@ async def test_one_partition_that_refuses_ends_the_others() -> None:
         await broker.until(lambda: len(broker.kinds(K.CLOSE_PRODUCER)) == 2)
 
 
-async def test_leaving_with_an_error_does_not_wait_for_what_may_never_be_stored() -> None:
+async def test_exit_with_error_does_not_wait_for_pending_messages() -> None:
     async with a_broker() as broker:
         broker.receipts = False
         client = Client(broker.url)
@@ -252,7 +252,7 @@ async def test_leaving_with_an_error_does_not_wait_for_what_may_never_be_stored(
             await client.create_producer("t")
 
 
-async def test_closing_the_client_raises_what_nobody_heard_and_closes_all_the_same() -> None:
+async def test_closing_client_raises_what_nobody_heard_and_closes_all_same() -> None:
     async with a_broker() as broker:
         broker.receipts = False
         client = Client(broker.url)

@@ -41,7 +41,7 @@ async def test_receipts_tell_where_each_message_is() -> None:
         assert world.publisher.counters.receipts == 3
 
 
-async def test_a_lost_connection_sends_everything_unanswered_again_in_order() -> None:
+async def test_lost_connection_sends_everything_unanswered_again_in_order() -> None:
     async with a_world(receipts=False) as world:
         for payload in (b"a", b"b", b"c"):
             world.add(payload)
@@ -59,7 +59,7 @@ async def test_a_lost_connection_sends_everything_unanswered_again_in_order() ->
         assert world.publisher.counters.reattached == 1
 
 
-async def test_a_producer_the_broker_closes_goes_where_it_is_told_and_sends_again() -> None:
+async def test_producer_closed_by_broker_moves_and_resends() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -71,7 +71,7 @@ async def test_a_producer_the_broker_closes_goes_where_it_is_told_and_sends_agai
         assert len(world.broker.kinds(K.LOOKUP)) == lookups, "it was told where to go"
 
 
-async def test_a_receipt_out_of_order_begins_again() -> None:
+async def test_receipt_out_of_order_begins_again() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         world.add(b"b")
@@ -83,7 +83,7 @@ async def test_a_receipt_out_of_order_begins_again() -> None:
         assert payloads(world.broker.sent) == [b"a", b"b", b"a", b"b"]
 
 
-async def test_a_message_damaged_on_the_way_fails_alone() -> None:
+async def test_message_damaged_on_way_fails_alone() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         world.add(b"b")
@@ -96,7 +96,7 @@ async def test_a_message_damaged_on_the_way_fails_alone() -> None:
         assert world.stored() == [b"b"]
 
 
-async def test_a_refused_send_is_sent_again_on_another_connection() -> None:
+async def test_refused_send_is_sent_again_on_another_connection() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -106,7 +106,7 @@ async def test_a_refused_send_is_sent_again_on_another_connection() -> None:
         assert world.stored() == [b"a"]
 
 
-async def test_refused_by_a_terminated_topic_after_a_lost_connection_it_may_be_stored() -> None:
+async def test_refusal_of_terminated_topic_after_reconnect_is_unknown() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -122,7 +122,7 @@ async def test_refused_by_a_terminated_topic_after_a_lost_connection_it_may_be_s
         assert world.failed() == [(b"a", ConnectionLost), (b"b", Sealed)]
 
 
-async def test_a_terminated_topic_refuses_each_message_for_sure() -> None:
+async def test_terminated_topic_refuses_each_message_for_sure() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"a")
         world.add(b"b")
@@ -137,7 +137,7 @@ async def test_a_terminated_topic_refuses_each_message_for_sure() -> None:
             world.add(b"c")
 
 
-async def test_a_fenced_producer_says_of_each_message_what_it_knows() -> None:
+async def test_fenced_producer_says_of_each_message_what_it_knows() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"written")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -162,7 +162,7 @@ async def test_a_fenced_producer_says_of_each_message_what_it_knows() -> None:
             world.add(b"more")
 
 
-async def test_a_message_nobody_answers_may_be_stored_and_is_not_sent_again() -> None:
+async def test_unanswered_message_may_be_stored_and_is_not_resent() -> None:
     async with a_world(receipts=False, send_timeout_s=0.05) as world:
         world.add(b"a")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -182,7 +182,7 @@ async def test_a_message_nobody_answers_may_be_stored_and_is_not_sent_again() ->
         assert world.publisher.counters.timeouts == 1
 
 
-async def test_a_failure_nobody_asked_about_is_raised_by_flush_once() -> None:
+async def test_failure_nobody_asked_about_is_raised_by_flush_once() -> None:
     async with a_world(receipts=False, send_timeout_s=0.05) as world:
         assert world.budget.take(1)
         world.publisher.add(b"a", None, None)
@@ -210,7 +210,7 @@ async def test_closing_waits_for_what_was_given() -> None:
         assert world.stored() == [b"a", b"b"]
 
 
-async def test_a_callback_that_raises_does_not_stop_the_others() -> None:
+async def test_callback_that_raises_does_not_stop_others() -> None:
     async with a_world() as world:
         assert world.budget.take(1)
         world.publisher.add(b"a", None, lambda found, error: 1 // 0)  # type: ignore[arg-type, return-value]

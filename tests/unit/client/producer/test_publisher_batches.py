@@ -26,7 +26,7 @@ pytestmark = pytest.mark.real_clock
 K = pb.BaseCommand
 
 
-async def test_messages_of_one_turn_share_an_entry_at_once() -> None:
+async def test_messages_of_one_turn_share_entry_at_once() -> None:
     async with a_world(batching=Batching(delay_s=60)) as world:
         for number in range(5):
             world.add(b"%d" % number)
@@ -36,7 +36,7 @@ async def test_messages_of_one_turn_share_an_entry_at_once() -> None:
         assert [found for _, found, _ in world.told] == [MessageId(1, 0, -1, place, 5) for place in range(5)]
 
 
-async def test_while_one_is_on_its_way_a_batch_grows_and_follows_the_receipt() -> None:
+async def test_batch_grows_during_flight_and_follows_receipt() -> None:
     async with a_world(receipts=False, batching=Batching(delay_s=60)) as world:
         world.add(b"a")
         await world.broker.until(lambda: len(world.broker.sent) == 1)
@@ -68,7 +68,7 @@ async def test_batches_close_at_their_bounds(batching, expected) -> None:
         assert [one.sequence for one in world.broker.sent] == [sum(expected[:at]) for at in range(len(expected))]
 
 
-async def test_a_lingering_batch_is_closed_by_the_clock() -> None:
+async def test_lingering_batch_is_closed_by_clock() -> None:
     async with a_world(batching=Batching(delay_s=0.01, linger=True)) as world:
         world.add(b"a")
         world.add(b"b")
@@ -86,7 +86,7 @@ async def test_batches_by_key_hold_one_key_each() -> None:
         assert [(one.sequence, one.highest) for one in world.broker.sent] == [(0, 1), (2, 3)]
 
 
-async def test_a_delayed_message_travels_alone_and_in_its_place() -> None:
+async def test_delayed_message_travels_alone_and_in_its_place() -> None:
     async with a_world(batching=Batching(delay_s=60, linger=True)) as world:
         world.add(b"a")
         world.add(b"b", deliver_at=1_900_000_000_000)
@@ -100,7 +100,7 @@ async def test_a_delayed_message_travels_alone_and_in_its_place() -> None:
 # Chunks and sizes
 
 
-async def test_a_large_message_is_chunked_and_told_once() -> None:
+async def test_large_message_is_chunked_and_told_once() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.message_bytes_max = 400
         budget = MemoryLimit()
@@ -121,7 +121,7 @@ async def test_a_large_message_is_chunked_and_told_once() -> None:
         assert budget.bytes == 0
 
 
-async def test_a_message_too_large_is_refused_and_takes_no_room() -> None:
+async def test_message_too_large_is_refused_and_takes_no_room() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.message_bytes_max = 400
         budget = MemoryLimit()
@@ -146,7 +146,7 @@ def a_sheaf(*numbers: int, size: int = 1) -> PrebuiltBatch:
     )
 
 
-async def test_sheaves_keep_numbers_that_were_given_and_all_are_taken_or_none() -> None:
+async def test_prebuilt_batches_keep_numbers_and_are_accepted_wholly() -> None:
     async with a_world(batching=Batching(delay_s=60)) as world:
         publisher, sent, large = world.publisher, world.broker.sent, world.broker.message_bytes_max
         for numbers, size, taken in [((5, 9), 1, True), ((8, 10), 1, False), ((11,), large, False)]:

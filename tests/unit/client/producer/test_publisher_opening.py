@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real_clock
 K = pb.BaseCommand
 
 
-async def test_a_busy_name_fails_at_once() -> None:
+async def test_busy_name_fails_at_once() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.handlers[K.PRODUCER] = lambda link, command: (
             link.write(commands.error(command.producer.request_id, pb.ProducerBusy, "taken")) or True
@@ -35,7 +35,7 @@ async def test_a_busy_name_fails_at_once() -> None:
         assert broker.kinds(K.PRODUCER)[0].producer.user_provided_producer_name
 
 
-async def test_a_broker_that_is_not_ready_is_asked_again_with_a_higher_epoch() -> None:
+async def test_unready_broker_is_asked_again_with_higher_epoch() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def not_yet(link: Link, command: pb.BaseCommand) -> bool:
@@ -51,7 +51,7 @@ async def test_a_broker_that_is_not_ready_is_asked_again_with_a_higher_epoch() -
         await publisher.close()
 
 
-async def test_a_first_attach_that_never_succeeds_is_timed_out_with_the_reason() -> None:
+async def test_first_attach_that_never_succeeds_is_timed_out_with_reason() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.handlers[K.PRODUCER] = lambda link, command: (
             link.write(commands.error(command.producer.request_id, pb.ServiceNotReady, "starting")) or True
@@ -61,7 +61,7 @@ async def test_a_first_attach_that_never_succeeds_is_timed_out_with_the_reason()
             await publisher.start()
 
 
-async def test_a_cancelled_start_leaves_no_producer_behind() -> None:
+async def test_cancelled_start_leaves_no_producer_behind() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.handlers[K.PRODUCER] = lambda link, command: True
         publisher = Publisher(lookup, TOPIC, ProducerConfig(), MemoryLimit())
@@ -73,7 +73,7 @@ async def test_a_cancelled_start_leaves_no_producer_behind() -> None:
         await broker.until(lambda: bool(broker.kinds(K.CLOSE_PRODUCER)))
 
 
-async def test_sequence_ids_go_on_where_the_broker_says() -> None:
+async def test_sequence_ids_go_on_where_broker_says() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def known(link: Link, command: pb.BaseCommand) -> bool:
@@ -98,7 +98,7 @@ async def test_sequence_ids_go_on_where_the_broker_says() -> None:
             await publisher.close()
 
 
-async def test_the_topics_epoch_and_the_schemas_version_are_kept() -> None:
+async def test_topics_epoch_and_schemas_version_are_kept() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
 
         def exclusive(link: Link, command: pb.BaseCommand) -> bool:

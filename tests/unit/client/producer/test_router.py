@@ -19,7 +19,7 @@ def test_keys_go_where_java_sends_them(hashing, column, routing):
         assert [router.choose(case["key"], count) for count in range(1, 18)] == case[column]
 
 
-def test_without_a_key_a_partition_is_kept_until_its_batch_closes():
+def test_without_key_partition_is_kept_until_its_batch_closes():
     router = Router("round_robin", "java", 7)
     assert [router.choose(None, 3) for _ in range(4)] == [1, 1, 1, 1]
     router.advance()
@@ -28,13 +28,13 @@ def test_without_a_key_a_partition_is_kept_until_its_batch_closes():
     assert router.choose(None, 3) == 0
 
 
-def test_a_single_partition_is_never_left():
+def test_single_partition_is_never_left():
     router = Router("single", "java", 7)
     router.advance()
     assert {router.choose(None, 3) for _ in range(4)} == {1}
 
 
-def test_the_users_function_decides_everything():
+def test_users_function_decides_everything():
     seen = []
 
     def last(key, partitions):
@@ -48,7 +48,7 @@ def test_the_users_function_decides_everything():
 
 
 @pytest.mark.parametrize("chosen", [-1, 4])
-def test_a_partition_that_does_not_exist_is_misuse(chosen):
+def test_partition_that_does_not_exist_is_misuse(chosen):
     with pytest.raises(Misuse):
         Router(lambda key, partitions: chosen, "java", 0).choose("k", 4)
 

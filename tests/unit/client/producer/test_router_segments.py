@@ -40,21 +40,21 @@ def fields(key: str | bytes | None = None, ordering_key: bytes | None = None) ->
     ("key", "high", "low", "partition"),
     [("a", 0x3C25, 0x69B2, 2), ("hello", 0x248B, 0xFA47, 3), ("key-1", 0x98B1, 0x15A0, 0), ("", 0, 0, 0)],
 )
-def test_a_key_goes_where_other_clients_send_it(key, high, low, partition):
+def test_key_goes_where_other_clients_send_it(key, high, low, partition):
     assert SegmentRouter(Routing.HIGH16).route(fields(key), 0, FOUR).slot == high
     route = SegmentRouter(Routing.LOW16).route(fields(key), 0, FOUR)
     assert route.slot == low
     assert masked(route.hash) % 4 == partition
 
 
-def test_the_released_client_finds_its_vectors():
+def test_released_client_finds_its_vectors():
     router = SegmentRouter(Routing.LOW16)
     for case in load("layouts.json")["key_routing"]:
         assert router.route(fields(case["key"]), 0, FOUR).slot == case["m1_hash"]
 
 
 @given(st.text(max_size=20), st.sampled_from(["java", "murmur3"]), st.integers(1, 9))
-def test_partitions_take_a_key_as_the_router_of_partitions_does(key, hashing, partitions):
+def test_partitions_take_key_as_router_of_partitions_does(key, hashing, partitions):
     route = SegmentRouter(Routing.HIGH16, hashing=hashing).route(fields(key), 0, FOUR)
     assert masked(route.hash) % partitions == Router("single", hashing, 0).choose(key, partitions)
 
@@ -64,7 +64,7 @@ def test_partitions_take_a_key_as_the_router_of_partitions_does(key, hashing, pa
     st.none() | st.binary(min_size=1, max_size=20),
     st.integers(0, 2**40),
 )
-def test_the_owner_finds_in_the_entry_what_was_hashed(key, ordering_key, sequence):
+def test_owner_finds_in_entry_what_was_hashed(key, ordering_key, sequence):
     said = fields(key, ordering_key)
     stamp = Stamp(1, b"the producer", None, codec.NONE, 1 << 20)
     seen = key_hash(_entry(single_frame(stamp, b"payload", said, sequence, 0)))
@@ -79,7 +79,7 @@ def _entry(frame: bytes) -> bytes:
     return frame[8 + command_bytes :]
 
 
-def test_without_a_key_messages_go_round_a_batch_at_a_time():
+def test_without_key_messages_go_round_batch_at_time():
     router = SegmentRouter(Routing.HIGH16, start=2)
     chosen = []
     for _ in range(5):
@@ -88,7 +88,7 @@ def test_without_a_key_messages_go_round_a_batch_at_a_time():
     assert chosen == [2, 2, 2, 3, 3, 3, 0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_what_goes_round_is_shared_by_both_halves_of_a_split():
+def test_what_goes_round_is_shared_by_both_halves_of_split():
     router = SegmentRouter(Routing.HIGH16)
     routes = [router.route(None, 0, FOUR) for _ in range(100)]
     split = FOUR.split(SegmentId(0), now_ms=1)
@@ -97,7 +97,7 @@ def test_what_goes_round_is_shared_by_both_halves_of_a_split():
     assert min(counts) > 20
 
 
-def test_with_deduplication_a_resend_without_a_key_goes_where_the_first_one_went():
+def test_with_deduplication_resend_without_key_goes_where_first_one_went():
     first = SegmentRouter(Routing.HIGH16, producer="p", deduplicated=True, start=0)
     after_a_restart = SegmentRouter(Routing.HIGH16, producer="p", deduplicated=True, start=3)
     slots = [first.route(None, sequence, FOUR) for sequence in range(50)]
@@ -105,7 +105,7 @@ def test_with_deduplication_a_resend_without_a_key_goes_where_the_first_one_went
     assert len({FOUR.route(route.slot).id for route in slots}) == 4
 
 
-def test_only_a_layout_of_plain_topics_has_partitions():
+def test_only_layout_of_plain_topics_has_partitions():
     topics = ["persistent://p/n/t-partition-0", "persistent://p/n/t-partition-1"]
     assert partitions_of(synthetic(topics)) == 2
     assert partitions_of(migrated(topics, now_ms=0)) == partitions_of(FOUR) == 0
@@ -121,7 +121,7 @@ def test_only_a_layout_of_plain_topics_has_partitions():
         (None, "Pulsar Server5.0.0", Routing.HIGH16),
     ],
 )
-def test_the_routing_is_what_the_broker_says_else_what_its_release_does(extension, version, routing):
+def test_routing_is_what_broker_says_else_what_its_release_does(extension, version, routing):
     assert learned(extension, version) is routing
 
 
@@ -134,7 +134,7 @@ def test_misuse_is_said():
         SegmentRouter(Routing.HIGH16, hashing="md5")  # type: ignore[arg-type]
 
 
-def test_remembered_key_is_routed_as_at_first_and_anew_when_the_routing_is_pinned_otherwise():
+def test_cached_key_route_is_renewed_when_routing_changes():
     layout = initial(4, now_ms=0)
     router = SegmentRouter(Routing.HIGH16)
     said = MessageFields()

@@ -76,7 +76,7 @@ def refuse(world: World) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 2, 3])
-def test_what_threads_took_before_their_reader_was_refused_is_not_given_again(taken: int) -> None:
+def test_messages_taken_by_threads_before_refusal_are_not_repeated(taken: int) -> None:
     with blocking(a_world()) as (world, consumer):
         bring(world, 0, 1, 2)
         assert [consumer.receive(WAIT_S).data for _ in range(taken)] == [b"0", b"1", b"2"][:taken]
@@ -88,7 +88,7 @@ def test_what_threads_took_before_their_reader_was_refused_is_not_given_again(ta
         assert consumer.checkpoint().places == {SegmentId(0): SegmentPosition(100, 7)}
 
 
-def test_a_reader_that_only_lost_its_connection_goes_on_behind_what_waits_for_threads() -> None:
+def test_reconnected_reader_continues_after_messages_held_for_threads() -> None:
     with blocking(a_world()) as (world, consumer):
         bring(world, 0, 1, 2)
         assert consumer.receive(WAIT_S).data == b"0"
@@ -97,7 +97,7 @@ def test_a_reader_that_only_lost_its_connection_goes_on_behind_what_waits_for_th
         assert [consumer.receive(WAIT_S).data for _ in range(2)] == [b"1", b"2"]
 
 
-def test_what_threads_have_of_a_segment_that_is_given_away_keeps_it_until_a_checkpoint_covers_it() -> None:
+def test_messages_of_threads_keep_revoked_segment_until_checkpoint() -> None:
     with blocking(a_group(2)) as (world, consumer):
         assert isinstance(world, Group)
         bring(world, 0, 1)
@@ -112,7 +112,7 @@ def test_what_threads_have_of_a_segment_that_is_given_away_keeps_it_until_a_chec
         assert world.held[SegmentId(0)] == ReadPosition(100, 1)
 
 
-def test_nothing_of_before_a_seek_is_given_after_it() -> None:
+def test_nothing_of_before_seek_is_given_after_it() -> None:
     with blocking(a_world()) as (world, consumer):
         start = consumer.checkpoint()
         bring(world, 0, 1, 2)

@@ -23,7 +23,7 @@ def on_the_loop(body: Callable[[World, ThreadBridge[bytes]], Awaitable[None]]) -
     portal().run(whole, 60)
 
 
-def test_acknowledgement_of_a_segment_that_was_refused_and_is_attached_again_is_sent():
+def test_acknowledgement_of_reattached_segment_is_sent():
     async def body(world: World, crossing: ThreadBridge[bytes]) -> None:
         world.scaled.deliver(0, 3, single(b"m"))
         message = await world.consumer.receive(60)
@@ -38,7 +38,7 @@ def test_acknowledgement_of_a_segment_that_was_refused_and_is_attached_again_is_
     on_the_loop(body)
 
 
-def test_batch_from_the_shelf_keeps_to_its_bytes_and_has_at_least_one_message():
+def test_pulled_batch_respects_bytes_and_has_one_message():
     async def body(world: World, crossing: ThreadBridge[bytes]) -> None:
         for entry in range(4):
             world.scaled.deliver(0, entry, single(b"12345"))

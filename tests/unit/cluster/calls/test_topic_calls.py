@@ -66,11 +66,11 @@ async def test_every_call_names_its_operation_and_term() -> None:
         Flush(op="op", term=Term(1), cursor="a"),
     ],
 )
-def test_a_call_survives_the_wire(request_: Request) -> None:
+def test_call_survives_wire(request_: Request) -> None:
     assert msgspec.json.decode(msgspec.json.encode(request_), type=Request) == request_
 
 
-def test_an_answer_survives_the_wire_whatever_its_fields_are_called() -> None:
+def test_answer_survives_wire_whatever_its_fields_are_called() -> None:
     """A field `bytes` hid the type of that name from the decoder."""
     for answer in (
         SEALED,

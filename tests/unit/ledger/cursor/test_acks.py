@@ -146,7 +146,7 @@ AgainstTheModel.TestCase.settings = settings(max_examples=examples(150), statefu
 TestAgainstTheModel = AgainstTheModel.TestCase
 
 
-def test_acks_seen_on_the_wire_are_anded_because_each_delivery_starts_from_all_set():
+def test_acknowledgement_bit_sets_are_combined_by_and():
     acks = Acks(a_chain(3), BEFORE_ALL)
     acks.ack_bits(Position(2, 1), [0b11101], 5)
     acks.ack_bits(Position(2, 1), [0b11110], 5)
@@ -156,13 +156,13 @@ def test_acks_seen_on_the_wire_are_anded_because_each_delivery_starts_from_all_s
     assert acks.is_acked(Position(2, 1))
 
 
-def test_an_empty_set_of_bits_is_the_whole_entry():
+def test_empty_set_of_bits_is_whole_entry():
     acks = Acks(a_chain(3), BEFORE_ALL)
     assert acks.ack_bits(Position(2, 0), [], 5)
     assert acks.mark == Position(2, 0)
 
 
-def test_a_batch_whose_size_nobody_told_is_taken_as_large_as_the_words_say():
+def test_batch_of_unknown_size_has_size_of_its_words():
     acks = Acks(a_chain(1), BEFORE_ALL)
     acks.ack_bits(Position(2, 0), [0b11101, 1])
     acks.ack_bits(Position(2, 0), [0b01111])  # trailing words of zeros are left out on the wire
@@ -171,19 +171,19 @@ def test_a_batch_whose_size_nobody_told_is_taken_as_large_as_the_words_say():
     assert acks.is_acked(Position(2, 0))
 
 
-def test_words_come_out_signed_as_the_wire_has_them():
+def test_words_come_out_signed_as_wire_has_them():
     acks = Acks(a_chain(1), BEFORE_ALL)
     acks.ack_bits(Position(2, 0), [-1, 0b01], 66)
     assert acks.unacked_bits(Position(2, 0)) == [-1, 1]
 
 
-def test_more_words_than_the_batch_has_messages_are_cut_off():
+def test_more_words_than_batch_has_messages_are_cut_off():
     acks = Acks(a_chain(1), BEFORE_ALL)
     acks.ack_bits(Position(2, 0), [0b10, *[-1] * 10_000], 2)
     assert acks.unacked_bits(Position(2, 0)) == [0b10]
 
 
-def test_an_ack_of_an_entry_that_is_not_confirmed_yet_does_not_swallow_it_later():
+def test_acknowledgement_of_unconfirmed_entry_keeps_later_delivery():
     chain = a_chain(2)
     acks = Acks(chain, BEFORE_ALL)
     assert not acks.ack(Position(2, 2))
@@ -193,13 +193,13 @@ def test_an_ack_of_an_entry_that_is_not_confirmed_yet_does_not_swallow_it_later(
     assert acks.next_unacked(BEFORE_ALL) == Position(2, 2)
 
 
-def test_a_cumulative_ack_before_the_first_entry_of_a_ledger_ends_with_the_ledger_before_it():
+def test_cumulative_acknowledgement_before_first_entry_ends_with_previous_ledger():
     acks = Acks(a_chain(2, 2), BEFORE_ALL)
     acks.ack_to(Position(4, -1))
     assert acks.mark == Position(2, 1)
 
 
-def test_the_mark_moves_over_every_ledger_that_is_acknowledged_ahead_of_it():
+def test_mark_advances_over_ledgers_acknowledged_ahead():
     acks = Acks(a_chain(2, 1, 3), BEFORE_ALL)
     for position in (Position(6, 0), Position(4, 0), Position(2, 1)):
         acks.ack(position)
@@ -220,7 +220,7 @@ def test_many_holes_are_all_kept_and_told_once():
     assert all(again.is_acked(Position(2, entry)) == bool(entry % 2) for entry in range(4 * CURSOR_HOLES_WARN))
 
 
-def test_gap_beyond_the_bound_is_not_kept_and_the_others_stay():
+def test_gap_beyond_bound_is_not_kept_and_others_stay():
     acks = Acks(a_chain(100), BEFORE_ALL, bounds=AckBounds(gaps=3))
     assert all(acks.ack(Position(2, entry)) for entry in (10, 20, 30))
     assert not acks.ack(Position(2, 40))
@@ -234,7 +234,7 @@ def test_gap_beyond_the_bound_is_not_kept_and_the_others_stay():
     assert (acks.holes, acks.refused) == (2, 2)
 
 
-def test_gaps_beyond_the_bound_are_loaded_and_only_new_ones_are_refused():
+def test_stored_gaps_above_bound_load_and_new_are_refused():
     chain = a_chain(100)
     acks = Acks(chain, BEFORE_ALL)
     for entry in range(10, 60, 2):
@@ -246,7 +246,7 @@ def test_gaps_beyond_the_bound_are_loaded_and_only_new_ones_are_refused():
     assert all(again.is_acked(Position(2, entry)) for entry in range(10, 60, 2))
 
 
-def test_batches_in_part_and_counts_have_bounds_and_give_them_back():
+def test_partial_batches_and_counts_are_bounded_and_released():
     acks = Acks(a_chain(100), BEFORE_ALL, bounds=AckBounds(batches_bytes=500, counts=2))
     assert acks.ack_bits(Position(2, 10), [1], 64)
     assert acks.ack_bits(Position(2, 11), [1], 64)
@@ -269,14 +269,14 @@ def test_batches_in_part_and_counts_have_bounds_and_give_them_back():
     assert again.ack_bits(Position(2, 62), [1], 64)
 
 
-def test_a_hundred_thousand_holes_take_less_than_three_bytes_each():
+def test_hundred_thousand_holes_take_less_than_three_bytes_each():
     acks = Acks(a_chain(200_002), BEFORE_ALL)
     for entry in range(1, 200_001, 2):
         acks.ack(Position(2, entry))
     assert len(acks.encode()) < 300_000
 
 
-def test_sections_of_a_later_version_survive_a_rewrite():
+def test_sections_of_later_version_survive_rewrite():
     chain = a_chain(9)
     data = Acks(chain, Position(2, 3)).encode() + sections([(77, b"hash ranges of tomorrow")])
     acks = Acks.decode(data, chain)
@@ -285,14 +285,14 @@ def test_sections_of_a_later_version_survive_a_rewrite():
     assert b"hash ranges of tomorrow" in acks.encode()
 
 
-def test_a_newer_version_is_refused_with_what_to_do():
+def test_newer_version_is_refused_with_what_to_do():
     chain = a_chain(1)
     data = Acks(chain, BEFORE_ALL).encode()
     with pytest.raises(Refused, match="start a node of the version that wrote"):
         Acks.decode(bytes([VERSION + 1]) + data[1:], chain)
 
 
-def test_what_the_chain_lost_or_never_had_is_forgotten_on_loading():
+def test_what_chain_lost_or_never_had_is_forgotten_on_loading():
     acks = Acks(a_chain(5, 5), BEFORE_ALL)
     for ledger, entry in [(2, 1), (2, 2), (2, 3), (4, 2), (4, 3), (4, 4)]:
         acks.ack(Position(ledger, entry))

@@ -33,7 +33,7 @@ async def again(world: World, name="sub") -> Cursor:
     return await Cursor.open(await world.crash().open(), name, durable=True, initial=None)
 
 
-async def test_a_new_cursor_starts_where_it_is_told_and_is_durable_at_once():
+async def test_new_cursor_starts_at_given_position_durably():
     world = World()
     managed, positions = await a_topic(world)
     await a_cursor(managed, "earliest", BEFORE_ALL, properties={"a": "b"})
@@ -49,14 +49,14 @@ async def test_a_new_cursor_starts_where_it_is_told_and_is_durable_at_once():
     assert (latest.mark, latest.backlog) == (positions[-1], 0)
 
 
-async def test_a_cursor_that_nobody_made_is_not_found():
+async def test_cursor_that_nobody_made_is_not_found():
     managed = await World().open()
     with pytest.raises(SubscriptionNotFound):
         await Cursor.open(managed, "sub", durable=True, initial=None)
     assert await Cursor.names(managed) == []
 
 
-async def test_a_cursor_at_the_latest_of_an_empty_topic_sees_the_first_message():
+async def test_cursor_at_latest_of_empty_topic_sees_first_message():
     world = World()
     managed = await world.open()
     cursor = await a_cursor(managed, initial=managed.last)
@@ -65,7 +65,7 @@ async def test_a_cursor_at_the_latest_of_an_empty_topic_sees_the_first_message()
     assert (await again(world)).backlog == 2
 
 
-async def test_what_is_flushed_survives_and_what_is_not_is_delivered_again():
+async def test_flushed_acknowledgements_survive_and_others_are_redelivered():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -84,7 +84,7 @@ async def test_what_is_flushed_survives_and_what_is_not_is_delivered_again():
     assert back.redelivery(positions[1]) == 2
 
 
-async def test_a_flush_covers_what_was_acknowledged_before_the_call_although_another_is_in_flight():
+async def test_flush_covers_earlier_acknowledgements_despite_flush_in_flight():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -105,7 +105,7 @@ async def test_a_flush_covers_what_was_acknowledged_before_the_call_although_ano
     assert (await again(world)).mark == positions[1]
 
 
-async def test_a_caller_that_gives_up_does_not_stop_the_flush():
+async def test_caller_that_gives_up_does_not_stop_flush():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -135,13 +135,13 @@ async def test_drained_is_judged_from_flushed_acknowledgements_only():
     assert (await again(world)).drained(end)
 
 
-async def test_an_empty_terminated_topic_is_drained():
+async def test_empty_terminated_topic_is_drained():
     managed = await World().open()
     end = await managed.terminate()
     assert (await a_cursor(managed)).drained(end)
 
 
-async def test_a_cursor_that_is_not_durable_writes_nothing():
+async def test_cursor_that_is_not_durable_writes_nothing():
     world = World()
     managed, positions = await a_topic(world)
     writes = world.metadata.puts
@@ -172,7 +172,7 @@ async def test_seek_back_and_forth():
     assert (await again(world)).backlog == 10
 
 
-async def test_cumulative_acks_inside_a_batch():
+async def test_cumulative_acks_inside_batch():
     managed, positions = await a_topic(World())
     cursor = await a_cursor(managed)
     assert not cursor.ack_to_bits(positions[5], [0b1100], 4)
@@ -181,7 +181,7 @@ async def test_cumulative_acks_inside_a_batch():
     assert cursor.bits(positions[5]) is None
 
 
-async def test_a_clean_close_leaves_no_ledger_when_the_mark_says_it_all():
+async def test_clean_close_leaves_no_ledger_when_mark_says_it_all():
     world = World()
     managed, positions = await a_topic(world)
     plain, holed = await a_cursor(managed, "plain"), await a_cursor(managed, "holed")
@@ -199,7 +199,7 @@ async def test_a_clean_close_leaves_no_ledger_when_the_mark_says_it_all():
     assert (await again(world, "holed")).is_acked(positions[4])
 
 
-async def test_closing_an_untouched_cursor_writes_nothing():
+async def test_closing_untouched_cursor_writes_nothing():
     world = World()
     managed, _ = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -208,7 +208,7 @@ async def test_closing_an_untouched_cursor_writes_nothing():
     assert world.metadata.puts == writes
 
 
-async def test_a_mark_in_trimmed_ledgers_moves_to_the_first_entry_that_is_left():
+async def test_mark_in_trimmed_ledgers_moves_to_first_entry():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -218,7 +218,7 @@ async def test_a_mark_in_trimmed_ledgers_moves_to_the_first_entry_that_is_left()
     assert (back.next_unacked(BEFORE_ALL), back.backlog) == (positions[4], 6)
 
 
-async def test_an_owner_that_was_replaced_cannot_flush_and_the_new_one_steps_back():
+async def test_replaced_owner_cannot_flush_and_new_one_steps_back():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -235,7 +235,7 @@ async def test_an_owner_that_was_replaced_cannot_flush_and_the_new_one_steps_bac
 
 
 @pytest.mark.parametrize("error", [TimedOut("no answer"), NotReady("no quorum")])
-async def test_a_flush_that_failed_leaves_the_cursor_dirty_and_the_next_one_writes_everything(error):
+async def test_failed_flush_leaves_cursor_dirty_and_next_writes_everything(error):
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -252,7 +252,7 @@ async def test_a_flush_that_failed_leaves_the_cursor_dirty_and_the_next_one_writ
     assert (await again(world)).mark == positions[0]
 
 
-async def test_a_lost_snapshot_ledger_steps_back_to_the_mark_in_the_record():
+async def test_lost_snapshot_ledger_steps_back_to_mark_in_record():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed, initial=positions[2])
@@ -273,7 +273,7 @@ async def test_properties_can_be_replaced():
     assert (await again(world)).properties == {"b": "2"}
 
 
-async def test_delete_removes_the_record_and_the_ledger():
+async def test_delete_removes_record_and_ledger():
     world = World()
     managed, positions = await a_topic(world)
     cursor = await a_cursor(managed)
@@ -291,7 +291,7 @@ async def test_delete_removes_the_record_and_the_ledger():
         await cursor.flush()
 
 
-async def test_deleting_a_topic_takes_its_cursors_along():
+async def test_deleting_topic_takes_its_cursors_along():
     world = World()
     managed, positions = await a_topic(world)
     for name in ("one", "two"):

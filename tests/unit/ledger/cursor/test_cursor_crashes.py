@@ -26,7 +26,7 @@ async def a_cursor(managed) -> Cursor:
     return await Cursor.open(managed, "sub", durable=True, initial=BEFORE_ALL)
 
 
-def test_crash_at_every_step_of_acknowledging_and_flushing_never_skips_and_keeps_what_was_durable():
+def test_crash_while_acknowledging_or_flushing_skips_nothing():
     durable: list[Position] = []
     acked: list[Position] = []
 
@@ -75,7 +75,7 @@ STEP = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(STEP, max_size=25))
-def test_over_any_life_a_cursor_is_never_ahead_and_keeps_what_it_flushed(steps):
+def test_cursor_never_runs_ahead_and_keeps_flushed_positions(steps):
     async def body():
         world = World(config=a_config(entries_max=3))
         managed = await world.open()

@@ -22,7 +22,7 @@ async def cursors(world: World, count: int):
     return [await Cursor.open(managed, f"sub{n}", durable=True, initial=BEFORE_ALL) for n in range(count)], positions
 
 
-async def test_dirty_cursors_are_flushed_at_the_tick_and_clean_ones_cost_nothing():
+async def test_dirty_cursors_flush_at_tick_and_clean_cost_nothing():
     world = World()
     (one, two), positions = await cursors(world, 2)
     flusher = CursorFlusher(world.runtime)
@@ -40,7 +40,7 @@ async def test_dirty_cursors_are_flushed_at_the_tick_and_clean_ones_cost_nothing
     await flusher.close()
 
 
-async def test_the_task_ticks_until_its_owner_is_closed():
+async def test_task_ticks_until_its_owner_is_closed():
     world = World()
     (cursor,), positions = await cursors(world, 1)
     flusher, owner = CursorFlusher(world.runtime, interval_s=0.0), Owner("node")
@@ -54,7 +54,7 @@ async def test_the_task_ticks_until_its_owner_is_closed():
     await flusher.close()
 
 
-async def test_a_cursor_that_was_dirty_before_it_came_is_flushed_and_one_that_left_is_not():
+async def test_cursor_dirty_before_joining_flushes_and_leaver_does_not():
     world = World()
     (came, left), positions = await cursors(world, 2)
     flusher = CursorFlusher(world.runtime)
@@ -70,7 +70,7 @@ async def test_a_cursor_that_was_dirty_before_it_came_is_flushed_and_one_that_le
     await flusher.close()
 
 
-async def test_a_change_during_a_flush_is_flushed_at_the_next_tick():
+async def test_change_during_flush_is_flushed_at_next_tick():
     world = World()
     (cursor,), positions = await cursors(world, 1)
     flusher = CursorFlusher(world.runtime)
@@ -89,7 +89,7 @@ async def test_a_change_during_a_flush_is_flushed_at_the_next_tick():
     await flusher.close()
 
 
-async def test_a_failed_flush_is_tried_again():
+async def test_failed_flush_is_tried_again():
     world = World()
     (cursor,), positions = await cursors(world, 1)
     flusher = CursorFlusher(world.runtime)
@@ -105,7 +105,7 @@ async def test_a_failed_flush_is_tried_again():
     await flusher.close()
 
 
-async def test_a_large_cursor_rests_in_proportion_to_its_size():
+async def test_large_cursor_rests_in_proportion_to_its_size():
     world = World()
     (cursor,), positions = await cursors(world, 1)
     flusher = CursorFlusher(world.runtime, interval_s=1.0, tick_bytes=5)
@@ -127,7 +127,7 @@ async def test_a_large_cursor_rests_in_proportion_to_its_size():
     await flusher.close()
 
 
-async def test_many_cursors_are_flushed_a_bounded_number_at_a_time():
+async def test_many_cursors_are_flushed_bounded_number_at_time():
     world = World()
     many, positions = await cursors(world, CURSOR_FLUSHES_MAX + 20)
     flusher = CursorFlusher(world.runtime)

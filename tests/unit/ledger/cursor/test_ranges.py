@@ -14,7 +14,7 @@ STEP = st.one_of(SPAN, SPAN, st.tuples(st.sampled_from(["drop", "cut"]), st.inte
 
 
 @given(st.lists(STEP, max_size=40))
-def test_intervals_hold_what_a_set_would(steps):
+def test_intervals_hold_what_set_would(steps):
     ranges, held = Ranges(), set()
     for step in steps:
         match step:
@@ -39,7 +39,7 @@ def test_intervals_hold_what_a_set_would(steps):
         assert ranges.ends == sorted(one for one in held if one + 1 not in held)
 
 
-def test_a_long_front_is_consumed_without_losing_its_place():
+def test_long_front_is_consumed_without_losing_its_place():
     ranges = Ranges()
     for entry in range(0, 8000, 2):
         ranges.add(entry, entry)

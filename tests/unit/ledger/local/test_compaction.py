@@ -39,7 +39,7 @@ async def settle(engine: LocalLedgers) -> None:
         await asyncio.sleep(0)
 
 
-async def test_deleting_everything_returns_the_space_but_for_spares() -> None:
+async def test_deleting_everything_returns_space_but_for_spares() -> None:
     files = SimulatedFiles()
     engine = await start(files)
     writers = [await engine.create({}) for _ in range(5)]
@@ -56,7 +56,7 @@ async def test_deleting_everything_returns_the_space_but_for_spares() -> None:
     assert [name for name in files.list("/data/journal") if name.endswith(".idx")] == []
 
 
-async def test_a_small_ledger_does_not_hold_the_space_of_large_ones() -> None:
+async def test_small_ledger_does_not_hold_space_of_large_ones() -> None:
     files = SimulatedFiles()
     engine = await start(files)
     small, large = await engine.create({}), await engine.create({})
@@ -81,7 +81,7 @@ async def test_a_small_ledger_does_not_hold_the_space_of_large_ones() -> None:
         engine = again
 
 
-async def test_a_ledger_deleted_while_it_is_copied_stays_deleted() -> None:
+async def test_ledger_deleted_while_it_is_copied_stays_deleted() -> None:
     files = SimulatedFiles()
     engine = await start(files)
     keep, small, large = [await engine.create({}) for _ in range(3)]
@@ -100,7 +100,7 @@ async def test_a_ledger_deleted_while_it_is_copied_stays_deleted() -> None:
     assert counted(again) == counted(engine)
 
 
-async def test_records_of_ledgers_the_metadata_does_not_know_are_garbage() -> None:
+async def test_records_of_ledgers_metadata_does_not_know_are_garbage() -> None:
     files = SimulatedFiles()
     engine = await start(files)
     writer = await engine.create({})
@@ -116,7 +116,7 @@ async def test_records_of_ledgers_the_metadata_does_not_know_are_garbage() -> No
     assert len(files.list("/data/journal")) == JOURNAL_SPARES_MAX
 
 
-async def test_ledger_with_a_packed_index_is_read_after_compaction_and_restart() -> None:
+async def test_ledger_with_packed_index_is_read_after_compaction_and_restart() -> None:
     files = SimulatedFiles()
     metadata = MemoryStore(InlineRuntime(files))
     engine = await start(files, metadata)

@@ -30,7 +30,7 @@ def store_of(engine: LocalLedgers) -> MemoryStore:
     return engine._metadata
 
 
-async def test_creating_costs_one_write_and_one_more_for_each_block_of_ids() -> None:
+async def test_creation_costs_one_write_and_one_per_id_block() -> None:
     engine = await start()
     heard: list[Event] = []
     store_of(engine).subscribe("/counters", heard.append)
@@ -46,7 +46,7 @@ async def test_creating_at_once_gives_every_caller_its_own_id() -> None:
     assert len({writer.ledger for writer in writers}) == 250
 
 
-async def test_ids_never_repeat_even_if_the_counter_was_lost() -> None:
+async def test_ids_never_repeat_even_if_counter_was_lost() -> None:
     engine = await start()
     first = await engine.create({})
     await append(first, run_of([b"old"]))
@@ -58,7 +58,7 @@ async def test_ids_never_repeat_even_if_the_counter_was_lost() -> None:
 
 
 @pytest.mark.parametrize("happened", [True, False])
-async def test_a_lost_answer_of_the_store_is_looked_up(happened: bool) -> None:
+async def test_lost_answer_of_store_is_looked_up(happened: bool) -> None:
     engine = await start()
     metadata = store_of(engine)
     await engine.create({})  # reserves ids
@@ -78,7 +78,7 @@ async def test_a_lost_answer_of_the_store_is_looked_up(happened: bool) -> None:
         assert await read_all(await again.open(ledger, recover=True)) == [value]
 
 
-async def test_a_silent_store_leaves_the_writer_fenced_and_the_recovery_to_be_tried_again() -> None:
+async def test_silent_store_leaves_writer_fenced_and_recovery_repeatable() -> None:
     engine = await start()
     metadata = store_of(engine)
     writer = await engine.create({})
@@ -93,7 +93,7 @@ async def test_a_silent_store_leaves_the_writer_fenced_and_the_recovery_to_be_tr
     assert (reader.last_entry, reader.sealed) == (0, True)
 
 
-async def test_a_rival_that_raised_the_epoch_in_the_store_fences_the_close() -> None:
+async def test_rival_that_raised_epoch_in_store_fences_close() -> None:
     engine = await start()
     metadata = store_of(engine)
     writer = await engine.create({})
@@ -109,7 +109,7 @@ async def test_a_rival_that_raised_the_epoch_in_the_store_fences_the_close() -> 
     assert (reader.last_entry, reader.sealed) == (0, True)
 
 
-async def test_a_stranger_among_the_records_is_corrupt() -> None:
+async def test_stranger_among_records_is_corrupt() -> None:
     runtime = InlineRuntime(SimulatedFiles())
     metadata = MemoryStore(runtime)
     await metadata.put("/ledgers/local/what", b"{}")

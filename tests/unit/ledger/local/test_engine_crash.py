@@ -123,7 +123,7 @@ def calls_of_the_load() -> int:
 CALLS = calls_of_the_load()
 
 
-async def test_the_recorded_load_rolls_deletes_and_copies() -> None:
+async def test_recorded_load_rolls_deletes_and_copies() -> None:
     files = SimulatedFiles()
     metadata = MemoryStore(InlineRuntime(files))
     engine = await start(files, metadata)
@@ -134,7 +134,7 @@ async def test_the_recorded_load_rolls_deletes_and_copies() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-async def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
+async def test_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
     for call in range(1, CALLS + 1):
         files = SimulatedFiles(seed * 1000 + call, crash_at=call, flips=seed == 2)
         seen, metadata = await crashed_load(files)
@@ -144,7 +144,7 @@ async def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None
 
 
 @pytest.mark.parametrize("flips", [False, pytest.param(True, marks=pytest.mark.slow)])
-async def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: bool) -> None:
+async def test_crash_at_any_call_of_recovery_loses_nothing_either(flips: bool) -> None:
     """Also where a write that loses power leaves wrong bits: recovery must not write over what was acknowledged."""
 
     for call in range(1, CALLS + 1, 9):
@@ -162,7 +162,7 @@ async def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: b
                 break
 
 
-async def test_a_failed_sync_anywhere_stops_the_engine_and_loses_nothing() -> None:
+async def test_failed_sync_anywhere_stops_engine_and_loses_nothing() -> None:
     probe = SimulatedFiles()
     await crashed_load(probe)
     for number in range(1, probe.syncs + 1):
@@ -193,7 +193,7 @@ def _killed(files: SimulatedFiles) -> SimulatedFiles:
     return files
 
 
-async def test_a_full_disk_anywhere_stops_the_engine_and_loses_nothing() -> None:
+async def test_full_disk_anywhere_stops_engine_and_loses_nothing() -> None:
     for room in range(0, 40_000, 700):
         files = SimulatedFiles(room, full_after=room)
         metadata = MemoryStore(InlineRuntime(files))

@@ -81,7 +81,7 @@ async def assert_lost(engine: LocalLedgers, ledger: int, first: int, last: int, 
         at = got.last + 1
 
 
-async def test_a_flipped_bit_in_a_body_is_corrupt_where_it_is_and_nowhere_else(world: World) -> None:
+async def test_flipped_bit_is_corrupt_at_its_entry_only(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     at = offset_of(engine, one, 12)
     world.flip(at + HEADER_BYTES + 3 * 8 + 5)
@@ -95,7 +95,7 @@ async def test_a_flipped_bit_in_a_body_is_corrupt_where_it_is_and_nowhere_else(w
     await assert_lost(engine, one, 12, 14)
 
 
-async def test_a_destroyed_header_is_corrupt_for_the_ledger_that_misses_entries(world: World) -> None:
+async def test_destroyed_header_is_corrupt_for_ledger_that_misses_entries(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     at = offset_of(engine, one, 12)
     world.flip(at + 20)
@@ -105,7 +105,7 @@ async def test_a_destroyed_header_is_corrupt_for_the_ledger_that_misses_entries(
     assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
 
 
-async def test_a_destroyed_header_at_the_end_of_an_open_ledger_is_not_taken_for_its_end(world: World) -> None:
+async def test_destroyed_header_of_open_ledger_is_not_its_end(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     at = offset_of(engine, one, 27)  # the last run of this ledger; the other one's last run comes after it
     world.flip(at + 20)
@@ -118,7 +118,7 @@ async def test_a_destroyed_header_at_the_end_of_an_open_ledger_is_not_taken_for_
     assert await engine.list({}) == [two]
 
 
-async def test_a_sealed_ledger_whose_end_is_destroyed_says_so(world: World) -> None:
+async def test_sealed_ledger_whose_end_is_destroyed_says_so(world: World) -> None:
     engine, one, _ = await two_ledgers(world)
     await engine.open(one, recover=True)
     at = offset_of(engine, one, 27)
@@ -126,7 +126,7 @@ async def test_a_sealed_ledger_whose_end_is_destroyed_says_so(world: World) -> N
     await assert_lost(await world.kill(), one, 27, 29)
 
 
-async def test_a_bad_tail_that_no_later_batch_vouches_for_is_cut_off(world: World) -> None:
+async def test_unconfirmed_bad_tail_is_cut_off(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     at = offset_of(engine, two, 27)
     world.flip(at + HEADER_BYTES + 3)
@@ -136,7 +136,7 @@ async def test_a_bad_tail_that_no_later_batch_vouches_for_is_cut_off(world: Worl
     assert (await engine.open(two, recover=True)).last_entry == 26
 
 
-async def test_damage_in_an_ended_segment_is_found_by_the_reader(world: World) -> None:
+async def test_damage_in_ended_segment_is_found_by_reader(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     at = offset_of(engine, one, 3)
     await engine.close()
@@ -150,7 +150,7 @@ async def test_damage_in_an_ended_segment_is_found_by_the_reader(world: World) -
     assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
 
 
-async def test_a_missing_or_damaged_sidecar_is_made_again(world: World) -> None:
+async def test_missing_or_damaged_sidecar_is_made_again(world: World) -> None:
     engine, one, two = await two_ledgers(world)
     await engine.close()
     sidecar = "/data/journal/" + sidecar_name(1)
@@ -169,7 +169,7 @@ async def test_a_missing_or_damaged_sidecar_is_made_again(world: World) -> None:
         await engine.close()
 
 
-async def test_a_damaged_segment_header_costs_nothing_while_its_first_record_is_there(world: World) -> None:
+async def test_damaged_segment_header_is_harmless_with_first_record(world: World) -> None:
     _, one, two = await two_ledgers(world)
     world.flip(18)
     engine = await world.kill()
@@ -177,7 +177,7 @@ async def test_a_damaged_segment_header_costs_nothing_while_its_first_record_is_
         assert await read_all(await engine.open(ledger, recover=True)) == [entry(ledger, n) for n in range(30)]
 
 
-async def test_a_segment_without_a_readable_start_is_damage_as_a_whole(world: World) -> None:
+async def test_segment_without_readable_start_is_damage_as_whole(world: World) -> None:
     _, one, two = await two_ledgers(world)
     world.files.damage(LOG, 0, bytes(200))
     engine = await world.kill()
@@ -190,7 +190,7 @@ async def test_a_segment_without_a_readable_start_is_damage_as_a_whole(world: Wo
     assert world.files.exists(LOG)  # and leaves the evidence alone
 
 
-async def test_a_lost_segment_file_is_corrupt_for_sealed_ledgers(world: World) -> None:
+async def test_lost_segment_file_is_corrupt_for_sealed_ledgers(world: World) -> None:
     engine, one, _ = await two_ledgers(world)
     await engine.open(one, recover=True)
     world.files.remove(LOG)
@@ -203,7 +203,7 @@ async def test_a_lost_segment_file_is_corrupt_for_sealed_ledgers(world: World) -
         await reader.read(30, 30, 100)
 
 
-async def test_a_newer_format_is_refused_with_what_to_do_and_left_alone(world: World) -> None:
+async def test_newer_format_is_refused_with_remedy_and_untouched(world: World) -> None:
     await two_ledgers(world)
     newer = b"MGNTRJNL" + (2).to_bytes(4, "little")
     world.files.damage(LOG, 0, newer + value(newer).to_bytes(4, "little"))
@@ -215,7 +215,7 @@ async def test_a_newer_format_is_refused_with_what_to_do_and_left_alone(world: W
         await world.start()
 
 
-async def test_a_newer_record_of_a_ledger_is_refused_and_unknown_fields_survive(world: World) -> None:
+async def test_newer_record_of_ledger_is_refused_and_unknown_fields_survive(world: World) -> None:
     engine, one, _ = await two_ledgers(world)
     path = f"/ledgers/local/{one:019d}"
     node = await world.metadata.get(path)
@@ -235,7 +235,7 @@ async def test_a_newer_record_of_a_ledger_is_refused_and_unknown_fields_survive(
         await world.kill()
 
 
-async def test_a_published_image_of_a_record_is_never_taken_for_one(world: World) -> None:
+async def test_published_image_of_record_is_never_taken_for_one(world: World) -> None:
     engine, one, _ = await two_ledgers(world)
     stamp = engine.journal.segments[1].stamp
     writer = await engine.create({})
@@ -252,7 +252,7 @@ async def test_a_published_image_of_a_record_is_never_taken_for_one(world: World
     assert (await engine.open(one, recover=False)).last_entry == 29
 
 
-async def test_stale_records_of_a_reused_file_are_not_read_as_new_ones(world: World) -> None:
+async def test_stale_records_of_reused_file_are_not_read(world: World) -> None:
     engine = await world.start(segment_bytes=4096)
     for _ in range(6):
         writer = await engine.create({})
@@ -274,7 +274,7 @@ async def test_stale_records_of_a_reused_file_are_not_read_as_new_ones(world: Wo
     assert await read_all(await engine.open(keep.ledger, recover=True)) == [b"kept"]
 
 
-async def test_a_second_node_on_the_directory_is_told_who_holds_it(world: World) -> None:
+async def test_second_node_on_directory_is_told_who_holds_it(world: World) -> None:
     engine = await LocalLedgers.start("/data", world.runtime, world.metadata, holder="node 7")
     with pytest.raises(Conflict, match="node 7"):
         await world.start()
@@ -282,6 +282,6 @@ async def test_a_second_node_on_the_directory_is_told_who_holds_it(world: World)
     await (await world.start()).close()
 
 
-async def test_start_of_records_is_where_the_header_says(world: World) -> None:
+async def test_start_of_records_is_where_header_says(world: World) -> None:
     engine, one, _ = await two_ledgers(world)
     assert offset_of(engine, one, 0) == START

@@ -17,7 +17,7 @@ def an_index() -> LedgerIndex:
     return index
 
 
-def test_an_entry_is_found_in_its_record() -> None:
+def test_entry_is_found_in_its_record() -> None:
     index = an_index()
     assert [index.find(entry) for entry in range(9)] == [0, 0, 0, 1, 2, 2, 2, 2, 2]
     assert [(index.entries(n), index.messages(n), index.body(n)) for n in range(3)] == [
@@ -36,14 +36,14 @@ def test_whole_records_are_counted_by_subtraction() -> None:
     assert index.whole(2, 2) == (0, 0)
 
 
-def test_moving_changes_the_place_alone() -> None:
+def test_moving_changes_place_alone() -> None:
     index = an_index()
     index.move(1, 9, 128)
     assert index.place(1) == (9, 128)
     assert (index.find(3), index.whole(0, 3)) == (1, (16, 350))
 
 
-def test_what_lies_between_any_two_records_is_what_their_sums_say() -> None:
+def test_measured_range_equals_sums_of_its_records() -> None:
     chance = random.Random(5)
     for records in (1, 2, 9, 40):
         index = LedgerIndex()

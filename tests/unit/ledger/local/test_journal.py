@@ -76,7 +76,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next() -> None:
+async def test_runs_of_one_turn_share_sync_and_later_gather() -> None:
     runtime, engine = await start(SimulatedFiles())
     writers = [await engine.create({}) for _ in range(4)]
     runtime.hold = True
@@ -99,7 +99,7 @@ async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next(
     assert engine.journal.pending_bytes == 0
 
 
-async def test_small_records_of_a_batch_are_written_as_one_buffer() -> None:
+async def test_small_records_of_batch_are_written_as_one_buffer() -> None:
     files = BufferCountingFiles()
     _, engine = await start(files)
     small, large = await engine.create({}), await engine.create({})
@@ -113,7 +113,7 @@ async def test_small_records_of_a_batch_are_written_as_one_buffer() -> None:
     assert await read_all(await engine.open(small.ledger, recover=False)) == [b"first", *[b"entry"] * 16]
 
 
-async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
+async def test_batch_stops_at_its_bound_and_larger_run_goes_alone() -> None:
     _, engine = await start(SimulatedFiles(), segment_bytes=4 * JOURNAL_BATCH_BYTES_MAX)
     writer = await engine.create({})
     third = bytes(JOURNAL_BATCH_BYTES_MAX // 3)
@@ -123,7 +123,7 @@ async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
     assert engine.journal.batches == 5
 
 
-async def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
+async def test_run_larger_than_segment_gets_one_of_its_own() -> None:
     files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=4096)
     writer = await engine.create({})
@@ -134,7 +134,7 @@ async def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
     assert await read_all(await engine.open(writer.ledger, recover=True)) == [b"before", big, b"after"]
 
 
-async def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tells_the_node_once() -> None:
+async def test_failed_sync_fails_runs_in_flight_and_notifies_once() -> None:
     files = SimulatedFiles()
     runtime, engine = await start(files)
     told: list[MagnetarError] = []
@@ -168,7 +168,7 @@ async def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tell
     await engine.close()
 
 
-async def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up() -> None:
+async def test_full_disk_withdraws_batch_so_refused_runs_stay_absent() -> None:
     files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=8 << 20)
     writer = await engine.create({})
@@ -187,7 +187,7 @@ async def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up
     assert await read_all(await again.open(writer.ledger, recover=True)) == [b"kept"]
 
 
-async def test_a_callback_that_raises_is_reported_and_the_others_are_answered() -> None:
+async def test_callback_that_raises_is_reported_and_others_are_answered() -> None:
     _, engine = await start(SimulatedFiles())
     reported: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
@@ -205,7 +205,7 @@ async def test_a_callback_that_raises_is_reported_and_the_others_are_answered() 
     assert await append(writer, run_of([b"c"])) == [2]
 
 
-async def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
+async def test_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
     _, engine = await start(SimulatedFiles())
     one, two = await engine.create({}), await engine.create({})
     outcomes = Outcomes()
@@ -218,7 +218,7 @@ async def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None
     assert one.lac == -1
 
 
-async def test_blocks_are_made_ahead_of_the_writes() -> None:
+async def test_blocks_are_made_ahead_of_writes() -> None:
     files = SimulatedFiles()
     _, engine = await start(files, segment_bytes=64 << 20)
     writer = await engine.create({})
@@ -268,7 +268,7 @@ async def test_many_durable_entries_are_answered_over_several_turns_in_order() -
     assert engine.journal.pending_bytes == 0
 
 
-async def test_durable_entries_are_answered_before_those_of_a_failed_batch() -> None:
+async def test_durable_entries_are_answered_before_those_of_failed_batch() -> None:
     files = SimulatedFiles()
     runtime, engine = await start(files)
     outcomes = Outcomes()
@@ -281,7 +281,7 @@ async def test_durable_entries_are_answered_before_those_of_a_failed_batch() -> 
     assert [error is None for _, error in outcomes.all] == [True] * 10 + [False] * 3
 
 
-async def test_stop_answers_what_is_durable_and_refuses_the_rest() -> None:
+async def test_stop_answers_what_is_durable_and_refuses_rest() -> None:
     runtime, engine = await start(SimulatedFiles())
     outcomes = Outcomes()
     one, two = await many_runs_of_two_batches(runtime, engine, outcomes)

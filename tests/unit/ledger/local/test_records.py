@@ -49,7 +49,7 @@ def test_any_slice_of_any_run_comes_back_as_it_was(entries: list[bytes], data: s
     ]
 
 
-def test_the_body_is_not_copied_when_it_is_whole() -> None:
+def test_body_is_not_copied_when_it_is_whole() -> None:
     assert encode(STAMP, 7, 40, 3, 128, A_RUN)[1] is A_RUN.body
 
 
@@ -62,7 +62,7 @@ def test_every_flipped_bit_is_noticed() -> None:
         assert found is None or not sound(bytes(bad), 0, found)
 
 
-def test_a_damaged_body_still_says_whose_it_was() -> None:
+def test_damaged_body_still_says_whose_it_was() -> None:
     bad = bytearray(record())
     bad[-1] ^= 1
     found = decode(bytes(bad), 0, STAMP)
@@ -71,7 +71,7 @@ def test_a_damaged_body_still_says_whose_it_was() -> None:
     assert not sound(bytes(bad), 0, found)
 
 
-def test_a_record_of_another_stamp_or_cut_short_is_none() -> None:
+def test_record_of_another_stamp_or_cut_short_is_none() -> None:
     good = record()
     assert decode(good, 0, STAMP + 1) is None
     assert decode(good[: HEADER_BYTES - 1], 0, STAMP) is None
@@ -82,7 +82,7 @@ def test_a_record_of_another_stamp_or_cut_short_is_none() -> None:
     assert not sound(good[:-1], 0, found)
 
 
-def test_the_end_is_a_record_of_its_own() -> None:
+def test_end_is_record_of_its_own() -> None:
     end = encode_end(STAMP, 999)
     found = decode(end, 0, STAMP)
     assert found is not None

@@ -29,19 +29,19 @@ def some_records() -> SegmentRecords:
     return records
 
 
-def test_only_segments_have_a_sequence() -> None:
+def test_only_segments_have_sequence() -> None:
     assert sequence_of(log_name(12)) == 12
     assert log_name(12) < log_name(100)
     for name in (sidecar_name(12), spare_name(12), "lock", "x.log", "12.log.tmp", "12"):
         assert sequence_of(name) is None
 
 
-def test_a_stamp_carries_its_sequence_and_chance() -> None:
+def test_stamp_carries_its_sequence_and_chance() -> None:
     assert stamp_of(5, 9) >> 32 == 5
     assert len({stamp_of(5, 9), stamp_of(6, 9), stamp_of(5, 10)}) == 3
 
 
-def test_a_header_comes_back_and_any_damage_to_it_is_seen() -> None:
+def test_header_comes_back_and_any_damage_to_it_is_seen() -> None:
     header = encode_header(3, stamp_of(3, 8), 1_750_000_000_000)
     assert len(header) == START
     assert decode_header(header, "f") == (3, stamp_of(3, 8))
@@ -53,14 +53,14 @@ def test_a_header_comes_back_and_any_damage_to_it_is_seen() -> None:
     assert decode_header(b"", "f") is None
 
 
-def test_a_newer_format_is_told_from_damage() -> None:
+def test_newer_format_is_told_from_damage() -> None:
     for magic, read in ((b"MGNTRJNL", decode_header), (b"MGNTRIDX", decode_sidecar)):
         prefix = magic + (9).to_bytes(4, "little")
         with pytest.raises(Refused, match="format 9, this Magnetar reads formats up to 1: start the newer Magnetar"):
             read(prefix + value(prefix).to_bytes(4, "little") + b"whatever", "f")
 
 
-def test_a_sidecar_comes_back_and_any_damage_to_it_is_corrupt() -> None:
+def test_sidecar_comes_back_and_any_damage_to_it_is_corrupt() -> None:
     segment = Segment(3, stamp_of(3, 8), 564)
     data = encode_sidecar(segment, some_records())
     found, records = decode_sidecar(data, "f")

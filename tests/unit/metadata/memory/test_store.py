@@ -17,7 +17,7 @@ SESSION_S = 0.2
 LONG_S = 60.0
 
 
-def test_events_cross_threads_in_the_order_of_the_writes() -> None:
+def test_events_cross_threads_in_order_of_writes() -> None:
     shared, runtime = SharedMetadata(LONG_S, threading.Lock()), RealRuntime()
     ready, values = threading.Event(), []
 
@@ -72,7 +72,7 @@ async def test_blocked_handle_loses_its_session_and_gets_another() -> None:
 
 
 @pytest.mark.real_clock
-async def test_abandoned_handle_keeps_its_records_until_the_timeout() -> None:
+async def test_abandoned_handle_keeps_its_records_until_timeout() -> None:
     shared, runtime = SharedMetadata(SESSION_S, threading.Lock()), RealRuntime()
     killed, other = MemoryMetadataStore(shared, runtime), MemoryMetadataStore(shared, runtime)
     await killed.put("/e", b"", ephemeral=True)
@@ -85,7 +85,7 @@ async def test_abandoned_handle_keeps_its_records_until_the_timeout() -> None:
 
 
 @pytest.mark.real_clock
-async def test_short_outage_keeps_the_session_and_a_long_one_ends_it() -> None:
+async def test_short_outage_keeps_session_and_long_one_ends_it() -> None:
     shared, runtime = SharedMetadata(SESSION_S, threading.Lock()), RealRuntime()
     store = MemoryMetadataStore(shared, runtime)
     sessions: list[Session] = []

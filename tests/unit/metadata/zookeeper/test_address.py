@@ -22,7 +22,7 @@ from magnetar.metadata.zookeeper.address import Address, Server, parse
         ("zk:[::1]:2182,[fe80::1]/x", (Server("::1", 2182), Server("fe80::1", 2181)), "/x"),
     ],
 )
-def test_a_url_names_servers_and_a_root(url: str, servers: tuple[Server, ...], root: str) -> None:
+def test_url_names_servers_and_root(url: str, servers: tuple[Server, ...], root: str) -> None:
     assert parse(url) == Address(servers, root)
 
 
@@ -41,22 +41,22 @@ def test_a_url_names_servers_and_a_root(url: str, servers: tuple[Server, ...], r
         "zk:[::1]2",
     ],
 )
-def test_a_malformed_url_is_refused(url: str) -> None:
+def test_malformed_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidName):
         parse(url)
 
 
 @pytest.mark.parametrize("url", ["zk:one/..", "zk:one/a//b", "zk:" + ",".join(["one"] * 33)])
-def test_a_root_or_a_list_that_no_server_takes_is_refused(url: str) -> None:
+def test_root_or_list_that_no_server_takes_is_refused(url: str) -> None:
     with pytest.raises(InvalidName):
         parse(url)
 
 
-def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
+def test_credentials_in_url_are_refused_and_not_repeated() -> None:
     with pytest.raises(InvalidName) as refused:
         parse("zk:user:secret@one:2181")
     assert "secret" not in str(refused.value)
 
 
-def test_a_server_is_shown_as_it_is_written() -> None:
+def test_server_is_shown_as_it_is_written() -> None:
     assert [str(Server("one", 1)), str(Server("::1", 2))] == ["one:1", "[::1]:2"]

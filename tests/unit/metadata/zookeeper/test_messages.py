@@ -66,12 +66,12 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_has_the_bytes_that_the_server_took(name: str) -> None:
+def test_request_has_bytes_that_server_took(name: str) -> None:
     made, taken = REQUESTS[name]
     assert made.hex() == taken
 
 
-def test_an_accepted_session_is_read() -> None:
+def test_accepted_session_is_read() -> None:
     data = "0000000000000fa001000023d05f0000000000105356b61ce4844a66e9385063cdd9b77600"
     found = messages.connect_response(bytes.fromhex(data))
     assert (found.timeout_ms, found.session) == (4000, 0x01000023D05F0000)
@@ -79,33 +79,33 @@ def test_an_accepted_session_is_read() -> None:
     assert "password" not in repr(found)
 
 
-def test_an_expired_session_is_read() -> None:
+def test_expired_session_is_read() -> None:
     data = "00000000000000000000000000000000000000100000000000000000000000000000000000"
     found = messages.connect_response(bytes.fromhex(data))
     assert (found.timeout_ms, found.session) == (0, 0)
 
 
-def test_an_event_is_read_with_the_change_that_made_it() -> None:
+def test_event_is_read_with_change_that_made_it() -> None:
     header, body = messages.reply(bytes.fromhex("ffffffff0000000000000002000000000000000100000003000000022f74"))
     assert header == messages.ReplyHeader(messages.EVENT_XID, 2, ErrorCode.OK)
     assert messages.node_event(body) == NodeEvent(NodeEventType.CREATED, 3, "/t")
 
 
-def test_a_created_node_is_read_with_its_stat() -> None:
+def test_created_node_is_read_with_its_stat() -> None:
     header, body = messages.reply(bytes.fromhex("00000002000000000000000200000000" + "000000022f74" + STAT_BYTES))
     assert header == messages.ReplyHeader(2, 2, ErrorCode.OK)
     assert messages.created(body) == ("/t", STAT)
     assert body.left == 0
 
 
-def test_no_value_and_an_empty_value_are_different() -> None:
+def test_no_value_and_empty_value_are_different() -> None:
     parent = messages.node_data(reader("ffffffff" + STAT_BYTES))
     empty = messages.node_data(reader("00000000" + STAT_BYTES))
     assert (parent.value, empty.value) == (None, b"")
     assert parent.stat == empty.stat == STAT
 
 
-def test_the_owner_of_an_ephemeral_is_read() -> None:
+def test_owner_of_ephemeral_is_read() -> None:
     found = messages.node_stat(
         reader(
             "00000000000000030000000000000003000001a1f1729913000001a1f1729913"
@@ -126,7 +126,7 @@ def test_names_and_refusals_are_read() -> None:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5), st.integers(0, 60))
-def test_frames_are_cut_wherever_the_bytes_end(bodies: list[bytes], missing: int) -> None:
+def test_frames_are_cut_wherever_bytes_end(bodies: list[bytes], missing: int) -> None:
     data = b"".join(messages.frame(body) for body in bodies)
     found, size = messages.split(data[: max(0, len(data) - missing)], 100)
     assert found == bodies[: len(found)]
@@ -136,7 +136,7 @@ def test_frames_are_cut_wherever_the_bytes_end(bodies: list[bytes], missing: int
 
 
 @pytest.mark.parametrize("length", ["ffffffff", "80000000", "00000065"])
-def test_a_frame_of_an_impossible_length_is_refused(length: str) -> None:
+def test_frame_of_impossible_length_is_refused(length: str) -> None:
     with pytest.raises(Corrupt):
         messages.split(bytes.fromhex(length), 100)
 
@@ -144,12 +144,12 @@ def test_a_frame_of_an_impossible_length_is_refused(length: str) -> None:
 @pytest.mark.parametrize(
     "data", ["", "00", "fffffffe", "00000005aa", "7fffffff", "0000000180", "00000002c328"], ids=lambda data: data or "-"
 )
-def test_a_damaged_text_is_refused(data: str) -> None:
+def test_damaged_text_is_refused(data: str) -> None:
     with pytest.raises(Corrupt):
         reader(data).text()
 
 
 @pytest.mark.parametrize("data", ["7fffffff", "fffffffe", "0000000200000000", "00000001ffffffff"])
-def test_a_damaged_list_is_refused(data: str) -> None:
+def test_damaged_list_is_refused(data: str) -> None:
     with pytest.raises(Corrupt):
         reader(data).texts()

@@ -72,7 +72,7 @@ def attached() -> Driven:
     return driven
 
 
-def test_first_session_is_asked_without_an_id() -> None:
+def test_first_session_is_asked_without_id() -> None:
     driven = Driven()
     assert driven.do(Started()) == [Dial(A)]
     assert driven.do(SocketOpened()) == [Greet(0, 9000, 0, b"")]
@@ -80,7 +80,7 @@ def test_first_session_is_asked_without_an_id() -> None:
     assert (driven.machine.session, driven.machine.timeout_s) == (77, 9.0)
 
 
-def test_an_idle_connection_pings_after_a_third_of_the_time(attached: Driven) -> None:
+def test_idle_connection_pings_after_third_of_time(attached: Driven) -> None:
     assert attached.pass_s(2.9) == []
     assert attached.pass_s(0.1) == [Ping()]
     attached.machine.heard(attached.now)
@@ -90,12 +90,12 @@ def test_an_idle_connection_pings_after_a_third_of_the_time(attached: Driven) ->
     assert attached.pass_s(1.0) == [Ping()]
 
 
-def test_a_silent_connection_is_dropped_after_two_thirds_of_the_time(attached: Driven) -> None:
+def test_silent_connection_is_dropped_after_two_thirds_of_time(attached: Driven) -> None:
     assert attached.next() == [Ping()]
     assert attached.pass_s(3.0) == [Drop(), LOST, Dial(B)]
 
 
-def test_the_next_server_gets_the_session_and_the_last_change(attached: Driven) -> None:
+def test_next_server_gets_session_and_last_change(attached: Driven) -> None:
     attached.machine.saw(5)
     attached.machine.saw(3)
     assert attached.do(SocketLost()) == [LOST, Dial(B)]
@@ -103,7 +103,7 @@ def test_the_next_server_gets_the_session_and_the_last_change(attached: Driven) 
     assert attached.do(ACCEPTED) == [Attach(), BACK, Resync()]
 
 
-def test_an_expired_session_is_replaced_at_the_same_server(attached: Driven) -> None:
+def test_expired_session_is_replaced_at_same_server(attached: Driven) -> None:
     attached.machine.saw(5)
     attached.do(SocketLost(), SocketOpened())
     assert attached.do(EXPIRED) == [Drop(), GONE, Dial(B)]
@@ -112,7 +112,7 @@ def test_an_expired_session_is_replaced_at_the_same_server(attached: Driven) -> 
     assert attached.machine.session == 78
 
 
-def test_servers_are_dialled_in_turn_and_each_round_ends_with_a_wait(attached: Driven) -> None:
+def test_servers_are_dialled_in_turn_with_wait_per_round(attached: Driven) -> None:
     attached.pass_s(1)
     assert attached.do(SocketLost()) == [LOST, Dial(B)]
     assert attached.do(SocketLost()) == [Dial(C)]
@@ -129,13 +129,13 @@ def test_servers_that_drop_what_they_accept_are_dialled_with_waits(attached: Dri
     assert attached.machine.phase is Phase.WAITING
 
 
-def test_a_server_that_does_not_accept_in_time_is_left(attached: Driven) -> None:
+def test_server_that_does_not_accept_in_time_is_left(attached: Driven) -> None:
     attached.do(SocketLost(), SocketOpened())
     assert attached.pass_s(2.9) == []
     assert attached.pass_s(0.1) == [Drop(), Dial(C)]
 
 
-def test_a_session_without_a_server_is_given_up_and_forgotten(attached: Driven) -> None:
+def test_session_without_server_is_given_up_and_forgotten(attached: Driven) -> None:
     attached.machine.saw(9)
     attached.do(SocketLost())
     seen: list[Effect] = []
@@ -150,7 +150,7 @@ def test_a_session_without_a_server_is_given_up_and_forgotten(attached: Driven) 
     assert attached.do(SocketOpened()) == [Greet(9, 9000, 0, b"")]
 
 
-def test_an_answer_about_a_session_given_up_meanwhile_is_not_taken(attached: Driven) -> None:
+def test_answer_about_session_given_up_meanwhile_is_not_taken(attached: Driven) -> None:
     attached.do(SocketLost(), SocketOpened())
     assert attached.do(GivenUp()) == [GONE]
     assert attached.do(ACCEPTED) == [Drop(), Dial(B)]
@@ -158,33 +158,33 @@ def test_an_answer_about_a_session_given_up_meanwhile_is_not_taken(attached: Dri
     assert attached.do(RENEWED) == [Attach(), BACK, NEW, Resync()]
 
 
-def test_giving_up_an_attached_session_drops_its_connection(attached: Driven) -> None:
+def test_giving_up_attached_session_drops_its_connection(attached: Driven) -> None:
     assert attached.do(GivenUp()) == [Drop(), LOST, Dial(B), GONE]
     attached.do(SocketOpened())
     assert attached.do(RENEWED) == [Attach(), BACK, NEW, Resync()]
 
 
-def test_a_server_that_refuses_new_sessions_is_left() -> None:
+def test_server_that_refuses_new_sessions_is_left() -> None:
     driven = Driven()
     driven.do(Started(), SocketOpened())
     assert driven.do(EXPIRED) == [Drop(), Dial(B)]
 
 
-def test_a_single_server_that_refuses_is_not_dialled_without_a_wait() -> None:
+def test_single_server_that_refuses_is_not_dialled_without_wait() -> None:
     driven = Driven(A)
     driven.do(Started())
     assert driven.do(SocketLost()) == []
     assert driven.next() == [Dial(A)]
 
 
-def test_nothing_follows_the_end(attached: Driven) -> None:
+def test_nothing_follows_end(attached: Driven) -> None:
     attached.do(Closed())
     assert attached.machine.wake_at() is None
     for event in (SocketLost(), Ticked(), ACCEPTED, GivenUp(), Closed()):
         assert attached.do(event) == []
 
 
-def test_an_event_that_does_not_fit_is_a_bug(attached: Driven) -> None:
+def test_event_that_does_not_fit_is_bug(attached: Driven) -> None:
     with pytest.raises(InvalidTransition):
         attached.do(ACCEPTED)
 

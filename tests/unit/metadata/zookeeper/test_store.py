@@ -138,7 +138,7 @@ async def talk() -> AsyncIterator[Talk]:
     runtime.close()
 
 
-async def test_a_conditional_write_reads_fresh_and_then_writes(talk: Talk) -> None:
+async def test_conditional_write_reads_fresh_and_then_writes(talk: Talk) -> None:
     talk.server.says(Operation.SYNC, body=jute.text("/a"))
     talk.server.says(Operation.GET, body=jute.buffer(b"old") + stat_of(3))
     talk.server.says(Operation.SET, body=stat_of(4))
@@ -148,7 +148,7 @@ async def test_a_conditional_write_reads_fresh_and_then_writes(talk: Talk) -> No
 
 
 @pytest.mark.parametrize("created", [CREATED - 1, CREATED + 1])
-async def test_an_equal_count_of_another_life_is_refused_without_a_write_h_c6(talk: Talk, created: int) -> None:
+async def test_equal_version_of_another_incarnation_is_refused_h_c6(talk: Talk, created: int) -> None:
     for _ in range(2):
         talk.server.says(Operation.SYNC, body=jute.text("/a"))
         talk.server.says(Operation.GET, body=jute.buffer(b"other") + stat_of(3))
@@ -159,7 +159,7 @@ async def test_an_equal_count_of_another_life_is_refused_without_a_write_h_c6(ta
     assert {operation for operation, _ in talk.server.asked} == {Operation.SYNC, Operation.GET}
 
 
-async def test_a_comparison_that_loses_its_session_writes_nothing_h_c6(talk: Talk) -> None:
+async def test_comparison_that_loses_its_session_writes_nothing_h_c6(talk: Talk) -> None:
     """What was read in an ended session must not decide about a write in the next one."""
     writing = asyncio.get_running_loop().create_task(talk.store.put("/a", b"new", expected=CREATED << 32))
     await talk.server.until_asked(2)
@@ -173,7 +173,7 @@ async def test_a_comparison_that_loses_its_session_writes_nothing_h_c6(talk: Tal
     assert Operation.SET not in {operation for operation, _ in talk.server.asked}
 
 
-async def test_a_request_in_flight_is_unknown_and_one_without_a_connection_did_not_happen(talk: Talk) -> None:
+async def test_request_in_flight_is_unknown_and_unsent_did_not_happen(talk: Talk) -> None:
     writing = asyncio.get_running_loop().create_task(talk.store.put("/a", b""))
     await talk.server.until_asked(1)
     talk.server.cut()
@@ -189,7 +189,7 @@ async def test_a_request_in_flight_is_unknown_and_one_without_a_connection_did_n
 
 
 @pytest.mark.parametrize("error", [ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED, ErrorCode.THROTTLED])
-async def test_watch_refused_with_its_connection_is_added_on_the_next(talk: Talk, error: ErrorCode) -> None:
+async def test_watch_refused_with_its_connection_is_added_on_next(talk: Talk, error: ErrorCode) -> None:
     talk.server.says(Operation.ADD_WATCH, error)
     talk.server.says(Operation.ADD_WATCH)
     talk.store.subscribe("/admin", lambda event: None)
@@ -201,20 +201,20 @@ async def test_watch_refused_with_its_connection_is_added_on_the_next(talk: Talk
     assert await talk.store.fresh("/a") is not None
 
 
-async def test_a_damaged_frame_ends_the_connection_and_not_the_session(talk: Talk) -> None:
+async def test_damaged_frame_ends_connection_and_not_session(talk: Talk) -> None:
     talk.server.send(b"\xff\xff\xff\xff")
     await talk.until_said(Session.RECONNECTED)
     assert talk.said == [Session.CONNECTION_LOST, Session.RECONNECTED]
     assert talk.server.sessions == [0, SESSION]
 
 
-async def test_an_answer_to_a_request_that_was_not_sent_ends_the_connection(talk: Talk) -> None:
+async def test_answer_to_request_that_was_not_sent_ends_connection(talk: Talk) -> None:
     talk.server.send(messages.frame(jute.integer(99) + jute.long(1) + jute.integer(0)))
     await talk.until_said(Session.RECONNECTED)
     assert talk.server.sessions == [0, SESSION]
 
 
-async def test_a_server_without_recursive_watches_is_named(talk: Talk) -> None:
+async def test_server_without_recursive_watches_is_named(talk: Talk) -> None:
     talk.server.says(Operation.ADD_WATCH, error=ErrorCode.UNIMPLEMENTED)
     talk.store.subscribe("/admin/policies", lambda event: None)
     await talk.until_said(Session.LOST)
@@ -222,7 +222,7 @@ async def test_a_server_without_recursive_watches_is_named(talk: Talk) -> None:
         await talk.store.get("/a")
 
 
-async def test_listeners_of_one_top_folder_share_a_watch(talk: Talk) -> None:
+async def test_listeners_of_one_top_folder_share_watch(talk: Talk) -> None:
     for prefix in ("/admin/policies", "/admin/clusters", "/admin", "/loadbalance/brokers"):
         talk.server.says(Operation.ADD_WATCH, body=jute.integer(0))
         talk.store.subscribe(prefix, lambda event: None)
@@ -244,9 +244,7 @@ async def test_listeners_of_one_top_folder_share_a_watch(talk: Talk) -> None:
         (-999, Refused),
     ],
 )
-async def test_an_error_of_the_server_says_what_may_have_happened(
-    talk: Talk, code: int, error: type[MagnetarError]
-) -> None:
+async def test_error_of_server_says_what_may_have_happened(talk: Talk, code: int, error: type[MagnetarError]) -> None:
     talk.server.says(Operation.SET, error=code)
     with pytest.raises(error):
         await talk.store.put("/a", b"")
@@ -263,7 +261,7 @@ async def test_requests_without_answers_are_bounded(talk: Talk) -> None:
     assert {type(one) for one in lost} == {Busy, ConnectionLost}
 
 
-async def test_a_closed_store_answers_callers_that_wait(talk: Talk) -> None:
+async def test_closed_store_answers_callers_that_wait(talk: Talk) -> None:
     reading = asyncio.get_running_loop().create_task(talk.store.get("/a"))
     await talk.server.until_asked(1)
     await talk.store.close()

@@ -47,7 +47,7 @@ def delivered(client: Client) -> list[Position]:
     return [Position(one.ledgerId, one.entryId) for one in found]
 
 
-async def test_segments_are_shared_and_move_only_when_they_were_let_go_of(cluster: Cluster) -> None:
+async def test_segments_are_shared_and_move_only_after_release(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME, segments=4)
     a, b = Ear("1"), Ear("2")
@@ -66,7 +66,7 @@ async def test_segments_are_shared_and_move_only_when_they_were_let_go_of(cluste
     assert ids(a.heard[-1]) == [0, 1, 2, 3]
 
 
-async def test_a_lost_connection_keeps_its_segments_for_the_grace_period(cluster: Cluster) -> None:
+async def test_lost_connection_keeps_its_segments_for_grace_period(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME, segments=2)
     a, b = Ear("1"), Ear("2")
@@ -87,7 +87,7 @@ async def test_a_lost_connection_keeps_its_segments_for_the_grace_period(cluster
     assert ids(b.heard[-1]) == [0, 1]
 
 
-async def test_a_consumer_whose_grace_is_over_is_out_of_the_way_of_the_next(cluster: Cluster) -> None:
+async def test_consumer_beyond_grace_makes_way_for_next(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME)
     a, b = Ear("1"), Ear("2")
@@ -101,7 +101,7 @@ async def test_a_consumer_whose_grace_is_over_is_out_of_the_way_of_the_next(clus
     client.lose()
 
 
-async def test_the_newest_of_two_connections_with_one_name_wins(cluster: Cluster) -> None:
+async def test_newest_of_two_connections_with_one_name_wins(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     old, new = Ear("1"), Ear("2")
@@ -111,7 +111,7 @@ async def test_the_newest_of_two_connections_with_one_name_wins(cluster: Cluster
     assert not new.gone
 
 
-async def test_children_are_given_out_only_when_the_parent_is_drained_on_disk(cluster: Cluster) -> None:
+async def test_children_are_assigned_when_parent_is_durably_drained(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME)
     await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -135,7 +135,7 @@ async def test_children_are_given_out_only_when_the_parent_is_drained_on_disk(cl
     writer.close()
 
 
-async def test_a_long_history_is_asked_for_generation_by_generation(cluster: Cluster) -> None:
+async def test_long_history_is_asked_for_generation_by_generation(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -162,7 +162,7 @@ async def test_a_long_history_is_asked_for_generation_by_generation(cluster: Clu
 
 
 @pytest.mark.setup(2)
-async def test_a_latch_survives_the_leader_and_the_owner(cluster: Cluster) -> None:
+async def test_latch_survives_leader_and_owner(cluster: Cluster) -> None:
     first = cluster.members[0]
     record = await first.service.create(NAME)
     await first.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -192,7 +192,7 @@ async def test_a_latch_survives_the_leader_and_the_owner(cluster: Cluster) -> No
 
 
 @pytest.mark.setup(2)
-async def test_a_drain_that_only_memory_knew_is_forgotten_with_its_owner(cluster: Cluster) -> None:
+async def test_drain_that_only_memory_knew_is_forgotten_with_its_owner(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME)
     await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -220,7 +220,7 @@ async def test_a_drain_that_only_memory_knew_is_forgotten_with_its_owner(cluster
     writer.close()
 
 
-async def test_a_new_subscription_of_a_consumer_starts_where_its_first_subscribe_says(cluster: Cluster) -> None:
+async def test_new_subscription_of_consumer_starts_where_its_first_subscribe_says(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME, segments=2)
     writer = Writer(cluster)
@@ -248,7 +248,7 @@ async def test_a_new_subscription_of_a_consumer_starts_where_its_first_subscribe
     writer.close()
 
 
-async def test_work_whose_term_ends_before_its_first_step_is_not_left_unawaited(cluster: Cluster) -> None:
+async def test_work_of_ended_term_is_awaited_before_first_step(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     await register(leader, "a", Ear("1"))

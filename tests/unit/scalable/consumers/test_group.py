@@ -42,7 +42,7 @@ async def read(member: Member, segment: TopicName) -> Client:
     return client
 
 
-async def test_a_group_that_says_where_it_is_gets_children_when_it_says_that_their_parent_is_done_h_g5(
+async def test_group_reporting_progress_gets_children_after_parent_h_g5(
     cluster: Cluster,
 ) -> None:
     leader = cluster.members[0]
@@ -60,7 +60,7 @@ async def test_a_group_that_says_where_it_is_gets_children_when_it_says_that_the
     assert record.latched == (0,)
 
 
-async def test_a_group_that_keeps_its_places_to_itself_gets_everything_at_once(cluster: Cluster) -> None:
+async def test_group_without_reported_progress_gets_everything_immediately(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME, segments=1)
     ear = Ear("1")
@@ -70,7 +70,7 @@ async def test_a_group_that_keeps_its_places_to_itself_gets_everything_at_once(c
     assert ids(ear.heard[-1]) == [0, 1, 2]
 
 
-async def test_a_segment_changes_hands_when_no_reader_of_the_group_is_on_it(cluster: Cluster) -> None:
+async def test_segment_moves_when_no_reader_of_group_is_attached(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME, segments=2)
     await hold(leader, None)
@@ -86,7 +86,7 @@ async def test_a_segment_changes_hands_when_no_reader_of_the_group_is_on_it(clus
     assert ids(b.heard[-1]) == [1]
 
 
-async def test_a_group_makes_no_cursors_h_d8(cluster: Cluster) -> None:
+async def test_group_makes_no_cursors_h_d8(cluster: Cluster) -> None:
     leader = cluster.members[0]
     record = await leader.service.create(NAME, segments=1)
     await register(leader, "a", Ear("1"))
@@ -94,7 +94,7 @@ async def test_a_group_makes_no_cursors_h_d8(cluster: Cluster) -> None:
     assert [one.name for one in topic.subscriptions] == []
 
 
-def test_a_layout_without_order_has_the_same_segments() -> None:
+def test_layout_without_order_has_same_segments() -> None:
     layout = initial(1, now_ms=0).split(ROOT, now_ms=1)
     flat = ungated(layout)
     assert [(one.id, one.range, one.state) for one in flat.segments] == [

@@ -38,7 +38,7 @@ async def two(cluster: Cluster, segments: int = 2) -> tuple[Member, Member]:
 
 
 @pytest.mark.setup(2)
-async def test_a_consumer_registers_at_any_broker_and_hears_there_of_all_that_changes(cluster: Cluster) -> None:
+async def test_consumer_registers_at_any_broker_and_receives_every_change(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     a, b = Ear("1"), Ear("2")
     assert ids(await register(other, "a", a)) == [0, 1]
@@ -56,7 +56,7 @@ async def test_a_consumer_registers_at_any_broker_and_hears_there_of_all_that_ch
 
 
 @pytest.mark.setup(2)
-async def test_a_share_that_is_asked_for_longer_than_a_question_waits_is_not_lost(cluster: Cluster) -> None:
+async def test_assignment_after_wait_time_is_not_lost(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     a = Ear("1")
     await register(other, "a", a)
@@ -80,7 +80,7 @@ async def test_leaving_at_any_broker_is_leaving(cluster: Cluster) -> None:
 
 
 @pytest.mark.setup(2)
-async def test_segment_closed_at_any_broker_ends_the_registration_everywhere(cluster: Cluster) -> None:
+async def test_segment_closed_at_any_broker_ends_registration_everywhere(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     at_leader, at_other, left = Ear("1"), Ear("2"), Ear("3")
     await register(other, "a", at_other)
@@ -100,7 +100,7 @@ async def test_segment_closed_at_any_broker_ends_the_registration_everywhere(clu
 
 
 @pytest.mark.setup(2)
-async def test_a_connection_lost_at_another_broker_begins_the_grace_period(cluster: Cluster) -> None:
+async def test_connection_lost_at_another_broker_begins_grace_period(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     first = await register(other, "a", Ear("1"))
     b = Ear("2")
@@ -114,7 +114,7 @@ async def test_a_connection_lost_at_another_broker_begins_the_grace_period(clust
 
 
 @pytest.mark.setup(2)
-async def test_consumers_of_a_broker_that_dies_are_waited_for_and_then_given_up(cluster: Cluster) -> None:
+async def test_consumers_of_dead_broker_are_awaited_then_removed(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     await register(other, "a", Ear("1"))
     b = Ear("2")
@@ -129,7 +129,7 @@ async def test_consumers_of_a_broker_that_dies_are_waited_for_and_then_given_up(
 
 
 @pytest.mark.setup(2)
-async def test_who_comes_back_at_another_broker_does_not_make_what_was_removed_h_d9(cluster: Cluster) -> None:
+async def test_consumer_returning_at_another_broker_recreates_nothing_h_d9(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     await leader.service.unsubscribe(NAME, "s")
     for member in (other, leader):
@@ -141,9 +141,7 @@ async def test_who_comes_back_at_another_broker_does_not_make_what_was_removed_h
 
 @pytest.mark.parametrize("where", [0, 1])
 @pytest.mark.setup(2)
-async def test_whoever_reads_hears_at_any_broker_that_its_subscription_was_removed_h_d9(
-    cluster: Cluster, where: int
-) -> None:
+async def test_reader_at_any_broker_learns_removed_subscription_h_d9(cluster: Cluster, where: int) -> None:
     leader, _ = await two(cluster)
     a = Ear("1")
     await register(cluster.members[where], "a", a)
@@ -154,7 +152,7 @@ async def test_whoever_reads_hears_at_any_broker_that_its_subscription_was_remov
 
 
 @pytest.mark.setup(2)
-async def test_the_session_goes_on_under_the_next_leader(cluster: Cluster) -> None:
+async def test_session_goes_on_under_next_leader(cluster: Cluster) -> None:
     await cluster.join()
     leader, other, third = cluster.members
     await leader.service.create(NAME, segments=2)
@@ -176,7 +174,7 @@ async def test_the_session_goes_on_under_the_next_leader(cluster: Cluster) -> No
 
 
 @pytest.mark.setup(2)
-async def test_who_is_connected_to_a_leader_that_is_deposed_goes_on_under_the_next(cluster: Cluster) -> None:
+async def test_consumer_at_deposed_leader_continues_under_next(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     a = Ear("1")
     first = await register(leader, "a", a)
@@ -195,7 +193,7 @@ async def test_who_is_connected_to_a_leader_that_is_deposed_goes_on_under_the_ne
 
 
 @pytest.mark.setup(2)
-async def test_of_two_with_one_name_at_two_brokers_the_newest_wins_and_the_other_is_told_h_f9(cluster: Cluster) -> None:
+async def test_newest_of_equal_names_at_two_brokers_wins_h_f9(cluster: Cluster) -> None:
     leader, other = await two(cluster)
     old, new = Ear("1"), Ear("2")
     await register(other, "a", old)
@@ -206,7 +204,7 @@ async def test_of_two_with_one_name_at_two_brokers_the_newest_wins_and_the_other
 
 
 @pytest.mark.setup(2)
-async def test_a_consumer_that_moved_and_left_does_not_come_back_as_a_ghost(cluster: Cluster) -> None:
+async def test_moved_consumer_that_left_does_not_return(cluster: Cluster) -> None:
     """Its old connection still stands when the leader changes: nobody resumes what is over."""
 
     await cluster.join()
@@ -230,7 +228,7 @@ async def test_a_consumer_that_moved_and_left_does_not_come_back_as_a_ghost(clus
 
 
 @pytest.mark.setup(2)
-async def test_a_broker_that_does_not_lead_answers_no_questions(cluster: Cluster) -> None:
+async def test_broker_that_does_not_lead_answers_no_questions(cluster: Cluster) -> None:
     _, other = await two(cluster)
     for request in (
         Register(op="o", subscription="s", consumer="a", connection="1"),
@@ -242,7 +240,7 @@ async def test_a_broker_that_does_not_lead_answers_no_questions(cluster: Cluster
 
 
 @pytest.mark.setup(2)
-async def test_a_consumer_that_asks_again_over_the_same_connection_is_one_consumer(cluster: Cluster) -> None:
+async def test_consumer_that_asks_again_over_same_connection_is_one_consumer(cluster: Cluster) -> None:
     """Its first registration would be resumed under the next leader, found overtaken, and told to the client."""
 
     await cluster.join()
@@ -264,7 +262,7 @@ async def test_a_consumer_that_asks_again_over_the_same_connection_is_one_consum
     assert not third.dead
 
 
-async def test_a_connection_that_goes_while_it_registers_begins_its_grace_period(cluster: Cluster) -> None:
+async def test_connection_that_goes_while_it_registers_begins_its_grace_period(cluster: Cluster) -> None:
     """Nobody else would report its end: its segments were nobody's until the term ended (H-F8)."""
 
     leader = cluster.members[0]
@@ -283,7 +281,7 @@ async def test_a_connection_that_goes_while_it_registers_begins_its_grace_period
 
 
 @pytest.mark.setup(2)
-async def test_a_leader_forgets_the_way_to_consumers_that_left_or_lost_their_connection(cluster: Cluster) -> None:
+async def test_leader_forgets_route_to_departed_consumers(cluster: Cluster) -> None:
     leader, _ = await two(cluster)
     kept = await register(leader, "kept", Ear("0"))
     found = leader.service.controller(NAME).term.coordinators["s"]

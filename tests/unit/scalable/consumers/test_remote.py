@@ -25,11 +25,11 @@ def given(*segments: Segment, generation: int = 1) -> Assignment:
     return Assignment("s", "a", segments, Epoch(5), Term(6), generation, 7)
 
 
-def test_a_share_survives_the_way():
+def test_share_survives_way():
     assert assignment("s", "a", shared(given(*SEGMENTS))) == given(*SEGMENTS)
 
 
-async def test_news_are_told_the_moment_they_come_and_once() -> None:
+async def test_news_are_told_moment_they_come_and_once() -> None:
     visitor = RemoteConsumer("1")
     asking = asyncio.ensure_future(visitor.news(0, 30))
     await settle()
@@ -61,7 +61,7 @@ async def test_what_ended_it_is_told_to_who_asks() -> None:
         await asking
 
 
-async def test_a_broker_that_asks_in_time_is_not_missed_and_one_that_stops_is() -> None:
+async def test_broker_asking_in_time_is_kept_and_silent_one_removed() -> None:
     lost: list[int] = []
     visitor = RemoteConsumer("1")
     visitor.begin(lambda: lost.append(1))

@@ -31,7 +31,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("mark", "kind"), ROWS)
 @pytest.mark.setup(3, brokerDeduplicationEnabled="true")
-async def test_a_leader_that_dies_anywhere_in_a_reshape_is_finished_by_another(
+async def test_leader_that_dies_anywhere_in_reshape_is_finished_by_another(
     cluster: Cluster, mark: str, kind: str
 ) -> None:
     first = cluster.members[0]
@@ -63,9 +63,7 @@ async def test_a_leader_that_dies_anywhere_in_a_reshape_is_finished_by_another(
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize("kind", ["split", "merge"])
 @pytest.mark.setup(1, brokerDeduplicationEnabled="true")
-async def test_an_answer_of_the_store_that_is_lost_anywhere_in_a_reshape_changes_nothing(
-    cluster: Cluster, kind: str, happened: bool
-) -> None:
+async def test_store_answer_lost_anywhere_in_reshape_is_harmless(cluster: Cluster, kind: str, happened: bool) -> None:
     """Each answer in turn; a lost one may have been written or not (H-A7)."""
 
     only = cluster.members[0]
@@ -96,9 +94,7 @@ async def test_an_answer_of_the_store_that_is_lost_anywhere_in_a_reshape_changes
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize("kind", ["split", "merge", "subscribe", "delete"])
 @pytest.mark.setup(2, brokerDeduplicationEnabled="true")
-async def test_a_call_between_brokers_that_is_lost_anywhere_is_repeated_without_harm(
-    cluster: Cluster, kind: str, happened: bool
-) -> None:
+async def test_broker_call_lost_anywhere_is_repeated_harmlessly(cluster: Cluster, kind: str, happened: bool) -> None:
     leader = cluster.members[0]
     struck = 0
     for rounds in range(12):
@@ -144,7 +140,7 @@ async def only_read(member: Member) -> Record:
 
 
 @pytest.mark.setup(2)
-async def test_a_deaf_leader_that_has_nothing_to_do_learns_that_it_is_none_any_more(cluster: Cluster) -> None:
+async def test_deaf_idle_leader_learns_that_it_is_deposed(cluster: Cluster) -> None:
     """Its session ended and nobody told it; without the proof it would believe for ever (H-B11)."""
 
     deaf, other = cluster.members
@@ -163,7 +159,7 @@ async def test_a_deaf_leader_that_has_nothing_to_do_learns_that_it_is_none_any_m
 
 
 @pytest.mark.setup(2)
-async def test_a_leader_that_nobody_needs_lets_go(cluster: Cluster) -> None:
+async def test_leader_that_nobody_needs_lets_go(cluster: Cluster) -> None:
     first, second = cluster.members
     await first.service.create(NAME)
     await first.service.split(NAME, 0)
@@ -172,7 +168,7 @@ async def test_a_leader_that_nobody_needs_lets_go(cluster: Cluster) -> None:
     assert (await cluster.record()).term == 2
 
 
-async def test_a_topic_in_use_is_deleted_only_by_force(cluster: Cluster) -> None:
+async def test_topic_in_use_is_deleted_only_by_force(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     writer = Writer(cluster)
@@ -185,7 +181,7 @@ async def test_a_topic_in_use_is_deleted_only_by_force(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_request_waits_until_the_take_over_is_complete_h_b10(cluster: Cluster, answers: bool) -> None:
+async def test_request_waits_until_take_over_is_complete_h_b10(cluster: Cluster, answers: bool) -> None:
     """The store stops answering as soon as the lock is won: the record is neither read nor claimed yet."""
     only = cluster.members[0]
     await only.service.create(NAME)

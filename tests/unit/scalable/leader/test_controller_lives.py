@@ -14,7 +14,7 @@ from tests.unit.scalable.world import KEYS, NAME, Cluster, Writer, pass_s, spawn
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.setup(3, brokerDeduplicationEnabled="true")
-async def test_whoever_dies_whenever_nothing_is_lost_doubled_or_out_of_order(cluster: Cluster, seed: int) -> None:
+async def test_death_at_any_time_loses_doubles_and_disorders_nothing(cluster: Cluster, seed: int) -> None:
     rng = random.Random(seed)
     await cluster.members[0].service.create(NAME, segments=2)
     writers = [Writer(cluster, f"w{number}") for number in range(2)]

@@ -14,7 +14,7 @@ from magnetar.scalable.leader.operations import Operations, begun
 NAME = topic_name("topic://public/default/orders")
 
 
-def test_an_operation_that_is_taken_up_again_goes_on_where_it_was() -> None:
+def test_resumed_operation_continues_where_it_was() -> None:
     kept = Operations()
     first = kept.begin(NAME, "op", "SPLIT", 1)
     first.stepped("intended", "PROVISION", 2)
@@ -28,7 +28,7 @@ def test_an_operation_that_is_taken_up_again_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.real_clock
-async def test_whoever_does_not_wait_for_the_end_waits_for_the_first_step_or_the_refusal() -> None:
+async def test_caller_without_wait_gets_first_step_or_refusal() -> None:
     operation = Operations().begin(NAME, "op", "SPLIT", 1)
     over = asyncio.Event()
 
@@ -49,7 +49,7 @@ async def test_whoever_does_not_wait_for_the_end_waits_for_the_first_step_or_the
         await begun(Operations().begin(NAME, "op", "SPLIT", 1), asyncio.create_task(refused()))
 
 
-def test_the_oldest_is_forgotten() -> None:
+def test_oldest_is_forgotten() -> None:
     kept = Operations()
     for number in range(OPERATIONS_KEPT_MAX + 5):
         kept.begin(NAME, f"op-{number}", "SPLIT", number)

@@ -28,7 +28,7 @@ def step(state: Asking, event: Event) -> tuple[Asking, tuple[Effect, ...]]:
     return state, (Finished("op"),) if state.answered == 3 else ()
 
 
-async def test_calls_go_out_together_and_a_lost_one_waits_longer_each_time() -> None:
+async def test_calls_leave_together_and_lost_one_waits_longer() -> None:
     files: Any = NoFiles()
     runtime = InlineRuntime(files)
     owner = Owner("test")

@@ -38,8 +38,6 @@ class Says:
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, MagnetarError) else "",
 )
-def test_a_segment_that_is_unloaded_under_a_call_is_asked_again_and_no_plan_is_taken_back_for_it(
-    error: MagnetarError, means: type[Event]
-) -> None:
+def test_segment_unloaded_under_call_is_asked_again(error: MagnetarError, means: type[Event]) -> None:
     request = ProvisionSegment(op="op", term=Term(1), incarnation=1, subs_gen=0, cursors=())
     assert type(asyncio.run(SegmentClient(Peers(Says(error))).call(NAME, AskOwner(CHILD, request)))) is means

@@ -25,7 +25,7 @@ async def swept(member: Member, now_ms: int) -> list[TopicName]:
 
 
 @pytest.mark.setup(2)
-async def test_only_what_was_begun_is_found_and_a_broken_record_hides_nothing(cluster: Cluster) -> None:
+async def test_only_started_operations_are_found_despite_broken_record(cluster: Cluster) -> None:
     first, second = cluster.members
     await first.service.create(NAME)
     await second.metadata.put("/topics/public/default/broken", b"{}")
@@ -41,7 +41,7 @@ async def test_only_what_was_begun_is_found_and_a_broken_record_hides_nothing(cl
 
 
 @pytest.mark.setup(1)
-async def test_switched_off_nothing_is_touched_and_switched_on_again_it_is_finished(cluster: Cluster) -> None:
+async def test_disabled_topics_are_untouched_and_finished_when_enabled(cluster: Cluster) -> None:
     first = cluster.members[0]
     await first.service.create(NAME)
     first.kill_at("reshape.sealed")
@@ -60,7 +60,7 @@ async def test_switched_off_nothing_is_touched_and_switched_on_again_it_is_finis
     work.cancel()
 
 
-async def test_a_tombstone_is_removed_when_its_time_is_over_and_not_before(cluster: Cluster) -> None:
+async def test_tombstone_is_removed_after_its_time(cluster: Cluster) -> None:
     member = cluster.members[0]
     await member.service.create(NAME)
     await member.service.delete(NAME, force=True)

@@ -48,7 +48,7 @@ async def test_two_splits_at_once_both_happen(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("kind", ["split", "merge"])
-async def test_a_segment_that_is_listed_and_was_never_made_is_made_by_its_reshape(cluster: Cluster, kind: str) -> None:
+async def test_listed_but_missing_segment_is_created_by_reshape(cluster: Cluster, kind: str) -> None:
     """Its owner could not be reached when the topic was made: the reshape asked for ever."""
 
     leader = cluster.members[0]
@@ -74,7 +74,7 @@ async def test_another_broker_says_who_leads(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("mark", ["reshape.intended", "reshape.provisioned", "reshape.checked", "reshape.sealed"])
-async def test_a_subscription_made_during_a_split_is_on_the_children(cluster: Cluster, mark: str) -> None:
+async def test_subscription_made_during_split_is_on_children(cluster: Cluster, mark: str) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     await leader.service.subscribe(NAME, "before", STREAM, earliest=True)
@@ -120,7 +120,7 @@ async def test_subscriptions_start_where_they_were_asked_to(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("mark", ["reshape.intended", "reshape.provisioned", "topic.sealed", "reshape.sealed"])
-async def test_a_deletion_beside_a_split_leaves_nothing(cluster: Cluster, mark: str) -> None:
+async def test_deletion_beside_split_leaves_nothing(cluster: Cluster, mark: str) -> None:
     leader = cluster.members[0]
     first = await leader.service.create(NAME)
     await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -145,7 +145,7 @@ async def test_a_deletion_beside_a_split_leaves_nothing(cluster: Cluster, mark: 
 
 @pytest.mark.parametrize("mark", ["deletion.marked", "deletion.cleaned", "deletion.unsubscribed", "deletion.buried"])
 @pytest.mark.setup(2)
-async def test_a_deletion_that_its_leader_left_is_finished_by_another(cluster: Cluster, mark: str) -> None:
+async def test_deletion_that_its_leader_left_is_finished_by_another(cluster: Cluster, mark: str) -> None:
     first = cluster.members[0]
     await first.service.create(NAME, segments=3)
     await first.service.subscribe(NAME, "s", STREAM, earliest=True)
@@ -162,7 +162,7 @@ async def test_a_deletion_that_its_leader_left_is_finished_by_another(cluster: C
 
 @pytest.mark.parametrize("mark", ["reshape.intended", "reshape.provisioned", "reshape.checked", "reshape.sealed"])
 @pytest.mark.setup(2)
-async def test_a_zombie_that_wakes_up_changes_nothing(cluster: Cluster, mark: str) -> None:
+async def test_zombie_that_wakes_up_changes_nothing(cluster: Cluster, mark: str) -> None:
     """Its session is gone and it does not know; a successor leads and finishes; then it goes on."""
 
     zombie, other = cluster.members
@@ -213,7 +213,7 @@ async def cluster_record(member: Member) -> Record:
     return found
 
 
-async def test_a_child_that_is_refused_for_good_takes_the_plan_back(cluster: Cluster) -> None:
+async def test_child_that_is_refused_for_good_takes_plan_back(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     carry = Direct.carry
@@ -278,7 +278,7 @@ async def messages(cluster: Cluster, id: SegmentId) -> int:
 
 
 @pytest.mark.setup(1, brokerDeduplicationEnabled="true")
-async def test_store_that_fails_before_the_seal_leaves_the_parent_open_h_a11(cluster: Cluster) -> None:
+async def test_store_that_fails_before_seal_leaves_parent_open_h_a11(cluster: Cluster) -> None:
     leader = cluster.members[0]
     await leader.service.create(NAME)
     writer = Writer(cluster)
@@ -311,7 +311,7 @@ async def test_store_that_fails_before_the_seal_leaves_the_parent_open_h_a11(clu
     writer.close()
 
 
-async def test_lock_of_a_living_leader_outlives_the_deletion_h_h5(cluster: Cluster) -> None:
+async def test_lock_of_living_leader_outlives_deletion_h_h5(cluster: Cluster) -> None:
     """The tombstone comes last and in place; subscriptions go before it, the lock only when its leader releases it."""
     leader = cluster.members[0]
     await leader.service.create(NAME, segments=3)

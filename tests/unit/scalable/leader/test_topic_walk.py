@@ -67,7 +67,7 @@ async def test_every_topic_is_walked_by_one_broker(cluster: Cluster) -> None:
         await pass_s(5)
 
 
-async def test_resting_topic_is_read_after_a_change(cluster: Cluster) -> None:
+async def test_resting_topic_is_read_after_change(cluster: Cluster) -> None:
     member = cluster.members[0]
     await member.service.create(NAME)
     walk = member.service.walk()
@@ -90,7 +90,7 @@ async def test_resting_topic_is_read_after_a_change(cluster: Cluster) -> None:
     walk.close()
 
 
-async def test_change_during_the_visit_keeps_a_topic_awake(cluster: Cluster) -> None:
+async def test_change_during_visit_keeps_topic_awake(cluster: Cluster) -> None:
     member = cluster.members[0]
     await member.service.create(NAME)
     walk = member.service.walk()

@@ -45,7 +45,7 @@ def test_what_is_active_or_planned_may_be_made(id):
         (None, 1, LIFE),
     ],
 )
-def test_what_is_sealed_unknown_abandoned_or_of_another_life_is_not_made_h_e9_h_h3_h_c1(record, id, life):
+def test_sealed_unknown_or_foreign_segment_is_not_created_h_e9_h_h3_h_c1(record, id, life):
     with pytest.raises(TopicNotFound):
         admission.check_creation(record, SegmentId(id), life)
 
@@ -70,12 +70,12 @@ def test_only_active_segments_admit_producers_h_d1(id, error):
         (None, "split", 3, 7),
     ],
 )
-def test_cursors_are_made_equal_only_to_the_list_of_now_and_only_while_the_plan_stands(record, op, id, gen):
+def test_cursors_follow_current_list_while_plan_stands(record, op, id, gen):
     assert admission.check_provision(RECORD, "split", SegmentId(3), incarnation=LIFE, subs_gen=7)
     assert not admission.check_provision(record, op, SegmentId(id), incarnation=LIFE, subs_gen=gen)
 
 
-def test_no_cursor_without_the_record_of_the_subscription_h_d3_h_d9():
+def test_no_cursor_without_record_of_subscription_h_d3_h_d9():
     one = Subscription("s", Type.QUEUE, life=4, incarnation=LIFE)
     admission.check_cursor(one, 4)
     for found, life in [(None, 4), (one, 3), (one.deleting(), 4)]:
@@ -96,7 +96,7 @@ def test_no_cursor_without_the_record_of_the_subscription_h_d3_h_d9():
         (Type.CHECKPOINT, SHARED, False),
     ],
 )
-def test_the_record_says_who_may_consume_a_segment_h_d6(type, kind, welcome):
+def test_record_says_who_may_consume_segment_h_d6(type, kind, welcome):
     one = Subscription("s", type, life=4, incarnation=LIFE, ready=True)
     if welcome:
         assert admission.check_consumer(one, kind)
@@ -108,20 +108,20 @@ def test_the_record_says_who_may_consume_a_segment_h_d6(type, kind, welcome):
             admission.check_consumer(one, kind)
 
 
-def test_only_those_who_share_make_a_subscription_by_coming_h_d3():
+def test_only_those_who_share_make_subscription_by_coming_h_d3():
     assert not admission.check_consumer(None, SHARED)
     for kind in (EXCLUSIVE, FAILOVER, KEY_SHARED):
         with pytest.raises(SubscriptionNotFound):
             admission.check_consumer(None, kind)
 
 
-def test_a_lower_term_than_one_seen_is_fenced_h_b3():
+def test_lower_term_than_one_seen_is_fenced_h_b3():
     admission.check_term(Term(2), Term(2))
     with pytest.raises(Fenced):
         admission.check_term(Term(2), Term(1))
 
 
-def test_of_a_stream_that_was_moved_a_segment_is_for_whom_the_plan_names_h_d7():
+def test_moved_segment_belongs_to_planned_consumer_h_d7():
     plan = Plan(1, (Hold(SegmentId(1), "a", "a"), Hold(SegmentId(2), "", "", ("b", "c"), ("b", "c"))))
     moved = Subscription("s", Type.STREAM, 1, LIFE, plan=plan)
     admission.check_granted(moved, SegmentId(1), "a-seg-1")
@@ -133,7 +133,7 @@ def test_of_a_stream_that_was_moved_a_segment_is_for_whom_the_plan_names_h_d7():
             admission.check_granted(moved, SegmentId(segment), f"{name}-seg-{segment}")
 
 
-def test_those_who_share_a_segment_by_entry_buckets_may_consume_it_with_its_own_boundaries_only():
+def test_sharers_consume_segment_with_own_boundaries_only():
     one = Subscription("s", Type.STREAM, life=4, incarnation=LIFE, ready=True)
     assert admission.check_consumer(one, KEY_SHARED, buckets=True)
     with pytest.raises(Refused):

@@ -41,7 +41,7 @@ def loads(plan: Plan, *members: str) -> list[int]:
     return [len(assignment(plan, name)) for name in members]
 
 
-def test_one_consumer_gets_all_and_a_second_one_half():
+def test_one_consumer_gets_all_and_second_one_half():
     plan = planned(Plan(), inputs(EIGHT, "a"))
     assert loads(plan, "a") == [8]
     plan = planned(plan, inputs(EIGHT, "a", "b"))
@@ -49,7 +49,7 @@ def test_one_consumer_gets_all_and_a_second_one_half():
     assert loads(settled(plan), "a", "b") == [4, 4]
 
 
-def test_a_segment_is_granted_only_when_its_old_holder_has_let_go():
+def test_segment_is_granted_after_release_by_old_holder():
     state = Assign(planned(Plan(), inputs(initial(2, now_ms=0), "a")), Epoch(0), Term(1))
     state, effects = step(state, inputs(initial(2, now_ms=0), "a", "b"))
     store, push = effects
@@ -73,7 +73,7 @@ def test_who_loses_is_told_before_who_gains():
     assert {(one.epoch, one.term) for one in effects[1:]} == {(Epoch(1), Term(1))}
 
 
-def test_children_wait_for_every_ancestor_and_latched_segments_leave_the_plan_h_f1_h_f14():
+def test_children_wait_for_ancestors_and_latched_segments_leave_h_f1_h_f14():
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1).split(SegmentId(1), now_ms=2)
     given_out = [
         [hold.segment for hold in planned(Plan(), inputs(layout, "a", latched=latched)).holds]
@@ -82,7 +82,7 @@ def test_children_wait_for_every_ancestor_and_latched_segments_leave_the_plan_h_
     assert given_out == [[0], [0], [1, 2], [2, 3, 4]]
 
 
-def test_children_go_to_who_had_the_parent():
+def test_children_go_to_who_had_parent():
     layout = initial(2, now_ms=0)
     plan = planned(Plan(), inputs(layout, "a", "b"))
     (mine,) = assignment(plan, "b")
@@ -94,7 +94,7 @@ def test_children_go_to_who_had_the_parent():
     assert children & set(assignment(plan, "b"))
 
 
-def test_who_leaves_and_comes_back_in_time_gets_its_own_segments_back():
+def test_consumer_returning_in_time_gets_own_segments_back():
     plan = settled(planned(Plan(), inputs(EIGHT, "a", "b")))
     mine = assignment(plan, "b")
     plan = settled(planned(plan, inputs(EIGHT, "a", now_ms=10)))
@@ -105,13 +105,13 @@ def test_who_leaves_and_comes_back_in_time_gets_its_own_segments_back():
     assert late.left == ()
 
 
-def test_nobody_there_means_nobody_holds_and_the_first_to_come_gets_all():
+def test_without_consumers_nobody_holds_and_first_gets_all():
     plan = planned(planned(Plan(), inputs(EIGHT, "a")), inputs(EIGHT))
     assert {(hold.holder, hold.target) for hold in plan.holds} == {("", "")}
     assert loads(planned(plan, inputs(EIGHT, "b")), "b") == [8]
 
 
-def test_a_consumer_whose_session_is_over_is_not_waited_for():
+def test_consumer_whose_session_is_over_is_not_waited_for():
     plan = planned(planned(Plan(), inputs(EIGHT, "a")), inputs(EIGHT, "a", "b"))
     plan = planned(plan, inputs(EIGHT, "b"))
     assert loads(plan, "b") == [8]
@@ -122,7 +122,7 @@ def test_more_consumers_than_segments_leave_some_idle():
     assert sorted(loads(plan, "a", "b", "c")) == [0, 1, 1]
 
 
-def test_the_same_inputs_change_nothing_and_no_generation_is_used_up():
+def test_same_inputs_change_nothing_and_no_generation_is_used_up():
     state = Assign(planned(Plan(), inputs(EIGHT, "a", "b")), EIGHT.epoch, Term(1))
     assert step(state, inputs(EIGHT, "b", "a")) == (state, ())
 
@@ -133,7 +133,7 @@ def test_segments_that_are_going_are_given_to_nobody():
 
 
 @given(st.data())
-def test_after_any_history_loads_are_even_moves_are_few_and_order_holds(data):
+def test_any_history_keeps_loads_even_moves_few_and_order(data):
     layout = initial(data.draw(st.integers(1, 6)), now_ms=0)
     members: list[str] = ["a"]
     latched: set[SegmentId] = set()

@@ -44,7 +44,7 @@ def together(plan: Plan, *members: str) -> list[str]:
     return [name for name in members if ZERO in shared(plan, name)]
 
 
-def test_a_second_consumer_of_one_segment_waits_until_the_first_reads_it_no_more_alone() -> None:
+def test_second_consumer_waits_until_first_reads_shared() -> None:
     state = Assign(planned(Plan(), inputs(ONE, "a")), Epoch(0), Term(1))
     state, effects = step(state, inputs(ONE, "a", "b"))
     assert [(one.consumer, one.segments) for one in effects if isinstance(one, PushAssignment)] == [("a", ())]
@@ -64,7 +64,7 @@ def test_among_sharers_nobody_waits_and_nobody_else_is_told() -> None:
     assert together(state.plan, "a", "b", "c") == ["a", "c"]
 
 
-def test_the_last_sharer_reads_alone_only_when_everybody_has_let_go_and_shares_again_after() -> None:
+def test_last_sharer_reads_alone_after_all_released() -> None:
     plan = settled(planned(Plan(), inputs(ONE, "a", "b")))
     plan = planned(plan, inputs(ONE, "a"))
     assert plan.holds == (Hold(ZERO, "", "a", ("a",)),)
@@ -76,33 +76,33 @@ def test_the_last_sharer_reads_alone_only_when_everybody_has_let_go_and_shares_a
     assert together(plan, "a", "b") == ["a", "b"]
 
 
-def test_a_flip_that_is_taken_back_before_it_was_let_go_of_is_no_flip() -> None:
+def test_mode_change_cancelled_before_release_has_no_effect() -> None:
     plan = planned(Plan(), inputs(ONE, "a"))
     back = planned(planned(plan, inputs(ONE, "a", "b")), inputs(ONE, "a"))
     assert back.holds == plan.holds
     assert back.generation > plan.generation
 
 
-def test_who_does_not_know_entry_buckets_neither_shares_nor_is_shared_with() -> None:
+def test_client_without_buckets_does_not_share() -> None:
     plan = settled(planned(Plan(), inputs(ONE, "a", "b", sharing="b")))
     assert plan.holds == (Hold(ZERO, "a", "a"),)
     plan = settled(planned(Plan(), inputs(ONE, "a", "b", "c", sharing="ac")))
     assert together(plan, "a", "b", "c") == ["a", "c"]
 
 
-def test_no_more_share_a_segment_than_it_has_buckets() -> None:
+def test_no_more_share_segment_than_it_has_buckets() -> None:
     plan = settled(planned(Plan(), inputs(ONE, *"abcdef")))
     assert together(plan, *"abcdef") == list("abcd")
     alone = initial(1, now_ms=0)
     assert planned(Plan(), inputs(alone, *"abc")).holds == (Hold(ZERO, "a", "a"),)
 
 
-def test_a_topic_that_is_routed_by_the_low_half_has_one_bucket_a_segment() -> None:
+def test_low_half_routing_has_one_bucket_per_segment() -> None:
     assert shared_out(64, 4, None) == shared_out(64, 4, Routing.HIGH16) == 16
     assert shared_out(64, 4, Routing.LOW16) == shared_out(4, 8, None) == 1
 
 
-def test_segment_on_its_way_to_two_sharers_stays_on_its_way() -> None:
+def test_segment_moving_to_two_sharers_keeps_moving() -> None:
     """Planned again, it went back to the one that gives it away, and the other segment moved in its place."""
     two = initial(2, now_ms=0, buckets=4)
     plan = planned(Plan(), InputsChanged(two, frozenset(), ("a",), 0, 1000))
@@ -115,7 +115,7 @@ def test_segment_on_its_way_to_two_sharers_stays_on_its_way() -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_after_any_history_everybody_who_can_has_work_evenly_and_nobody_has_it_in_two_ways(data: st.DataObject) -> None:
+def test_any_history_gives_work_evenly_and_exclusively(data: st.DataObject) -> None:
     layout = initial(data.draw(st.integers(1, 4)), now_ms=0, buckets=data.draw(st.sampled_from([1, 2, 8])))
     members: set[str] = set()
     knows: set[str] = set()

@@ -51,7 +51,7 @@ def burying():
     return step(state, SubscriptionsRemoved(OP))
 
 
-def test_what_record_and_intent_list_is_deleted_before_the_record_is_buried_h_h3():
+def test_contents_of_record_are_deleted_before_tombstone_h_h3():
     state, effects = marked()
     assert [(type(one.request), one.segment.id) for one in effects] == [(Delete, id) for id in range(3)]
     for id in range(2):
@@ -65,20 +65,20 @@ def test_what_record_and_intent_list_is_deleted_before_the_record_is_buried_h_h3
     assert (state.phase, effects) == (Phase.DONE, (Finished(OP),))
 
 
-def test_a_crash_in_the_middle_is_finished_by_the_next_leader():
+def test_crash_in_middle_is_finished_by_next_leader():
     record = splitting().deleting().claimed()
     _state, effects = deletion.resume(OP, record, 7, term=record.term)
     assert [(one.segment.id, one.request.term) for one in effects] == [(id, 2) for id in range(3)]
 
 
-def test_a_topic_marked_by_somebody_else_is_deleted_all_the_same():
+def test_topic_marked_by_somebody_else_is_deleted_all_same():
     state, _ = deletion.begin(OP, term=TERM, incarnation=splitting().incarnation)
     state, _effects = step(state, RecordRead(OP, splitting().deleting(), 3))
     assert state.phase is Phase.CLEAN
 
 
 @pytest.mark.parametrize("event", [RecordOvertaken(OP), CallLost(OP, WriteRecord(OP, 4, splitting()))])
-def test_a_burial_with_unknown_outcome_is_looked_for(event):
+def test_burial_with_unknown_outcome_is_looked_for(event):
     state, effects = burying()
     state, after = step(state, event)
     assert after == (ReadRecord(OP),)
@@ -94,7 +94,7 @@ def test_what_is_not_there_cannot_be_deleted(gone):
     assert answer.refusal.kind is TopicNotFound
 
 
-def test_another_term_ends_it_and_the_next_leader_goes_on_h_b3():
+def test_another_term_ends_operation_and_next_leader_continues_h_b3():
     state, _ = deletion.begin(OP, term=TERM, incarnation=splitting().incarnation)
     state, effects = step(state, RecordRead(OP, splitting().claimed(), 3))
     assert [type(one) for one in effects] == [StepDown]
@@ -103,14 +103,14 @@ def test_another_term_ends_it_and_the_next_leader_goes_on_h_b3():
     assert [type(one) for one in effects] == [StepDown]
 
 
-def test_a_fenced_call_of_an_earlier_term_changes_nothing_h_b12():
+def test_fenced_call_of_earlier_term_changes_nothing_h_b12():
     _, calls = marked()
     record = splitting().deleting().claimed()
     state, _ = deletion.resume(OP, record, 7, term=record.term)
     assert step(state, CallFenced(OP, calls[0])) == (state, ())
 
 
-def test_a_call_with_unknown_outcome_is_repeated_and_the_end_of_the_term_ends_it():
+def test_call_of_unknown_outcome_is_repeated_until_term_ends():
     state, calls = marked()
     assert step(state, CallLost(OP, calls[0])) == (state, (calls[0],))
     assert step(state, TermEnded(Term(9))) == (state, ())

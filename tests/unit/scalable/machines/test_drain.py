@@ -42,11 +42,11 @@ def watching():
         (Position(3, 5), Position(4, -1), True),
     ],
 )
-def test_drained_is_judged_from_the_cursor_on_disk_h_f2(end, durable, done):
+def test_drained_is_judged_from_cursor_on_disk_h_f2(end, durable, done):
     assert drained(end, durable) is done
 
 
-def test_nothing_is_opened_before_the_latch_is_stored_h_f3():
+def test_nothing_is_opened_before_latch_is_stored_h_f3():
     state, effects = step(watching(), SegmentDrained(S0, 4, 2))
     assert effects == (StoreLatches((S0,)),)
     assert state.latched == frozenset()
@@ -55,7 +55,7 @@ def test_nothing_is_opened_before_the_latch_is_stored_h_f3():
     assert state.latched == {S0}
 
 
-def test_the_same_answer_twice_stores_one_latch():
+def test_same_answer_twice_stores_one_latch():
     state, _ = step(watching(), SegmentDrained(S0, 4, 2))
     assert step(state, SegmentDrained(S0, 4, 2)) == (state, ())
     state, _ = step(state, LatchesStored(replace(STORED, latched=(S0,))))
@@ -63,30 +63,30 @@ def test_the_same_answer_twice_stores_one_latch():
 
 
 @pytest.mark.parametrize(("life", "seeks"), [(3, 2), (4, 1)])
-def test_an_answer_of_before_a_seek_or_of_another_life_latches_nothing_h_d7_h_d9(life, seeks):
+def test_answer_before_seek_or_of_another_incarnation_latches_nothing_h_d7_h_d9(life, seeks):
     state = watching()
     assert step(state, SegmentDrained(S0, life, seeks)) == (state, ())
 
 
-def test_a_write_that_was_overtaken_is_made_again_over_what_stands_there():
+def test_overtaken_write_is_repeated_over_present_state():
     state, _ = step(watching(), SegmentDrained(S0, 4, 2))
     state, effects = step(state, LatchesStored(replace(STORED, latched=(S1,))))
     assert effects == (Reassign(), StoreLatches((S0, S1)))
 
 
-def test_a_seek_takes_latches_back_and_forgets_what_was_told():
+def test_seek_takes_latches_back_and_forgets_what_was_told():
     state, _ = step(watching(), SegmentDrained(S0, 4, 2))
     state, effects = step(state, LatchesStored(replace(STORED, seeks=3)))
     assert (state.latched, state.unstored, state.seeks) == (frozenset(), frozenset(), 3)
     assert effects == (AskDrained(S0, 4, 3), AskDrained(S1, 4, 3), Reassign())
 
 
-def test_latches_survive_a_failover_and_only_the_rest_is_asked_for_h_f3():
+def test_latches_survive_failover_and_rest_is_requested_h_f3():
     state, effects = step(restore(replace(STORED, latched=(S0,))), LayoutSeen(LAYOUT))
     assert effects == (AskDrained(S1, 4, 2), Reassign())
     assert step(state, PollDue()) == (state, (AskDrained(S1, 4, 2),))
 
 
-def test_a_subscription_made_anew_under_the_same_name_is_another_one():
+def test_subscription_made_anew_under_same_name_is_another_one():
     state = watching()
     assert step(state, LatchesStored(replace(STORED, life=9, latched=(S0,)))) == (state, ())

@@ -24,7 +24,7 @@ def at(layout: Layout, places: Places, before: Held | None = None, now_ms: int =
     return hold.moved(before, layout, places, now_ms=now_ms, expires_s=expires_s, owner="q")[0]
 
 
-def test_an_earlier_place_changes_nothing_but_the_end() -> None:
+def test_earlier_place_changes_nothing_but_end() -> None:
     layout = initial(2, now_ms=1)
     first = at(layout, {A: ReadPosition(1, 5), B: ReadPosition(2, 5)})
     again, moved = hold.moved(first, layout, {A: ReadPosition(1, 4)}, now_ms=5000, expires_s=100, owner="")
@@ -52,7 +52,7 @@ def test_whatever_comes_in_whatever_order_nothing_moves_back() -> None:
             layout = layout.split(layout.active[0].id, now_ms=4)
 
 
-def test_only_what_the_reader_has_behind_it_may_go() -> None:
+def test_only_what_reader_has_behind_it_may_go() -> None:
     layout = initial(1, now_ms=1).split(A, now_ms=2)
     held = at(layout, {A: ReadPosition(4, 7)})
     assert [hold.floor(held, layout, id) for id in (A, B, C)] == [Position(4, 6), BEFORE_ALL, BEFORE_ALL]
@@ -64,18 +64,18 @@ def test_only_what_the_reader_has_behind_it_may_go() -> None:
     assert hold.floor(at(layout, {}), layout, A) == BEFORE_ALL
 
 
-def test_a_segment_that_takes_messages_cannot_be_done() -> None:
+def test_segment_that_takes_messages_cannot_be_done() -> None:
     with pytest.raises(Misuse):
         at(initial(1, now_ms=1), {A: DONE})
 
 
 @pytest.mark.parametrize("expires_s", [0, -1, HOLD_EXPIRES_S_MAX + 1])
-def test_an_expiry_out_of_bounds_is_refused(expires_s: int) -> None:
+def test_expiry_out_of_bounds_is_refused(expires_s: int) -> None:
     with pytest.raises(Misuse):
         at(initial(1, now_ms=1), {}, expires_s=expires_s)
 
 
-def test_a_hold_is_announced_before_its_end_and_ends_only_after_that_was_seen_for_as_long() -> None:
+def test_hold_ends_only_after_announcement_was_visible() -> None:
     held = at(initial(1, now_ms=1), {}, now_ms=0, expires_s=1000)
     assert held.notice_s == 100
     assert hold.due(held, 899_999, 0) is Due.NOTHING
@@ -106,7 +106,7 @@ def test_whoever_waits_for_what_is_due_comes_when_it_is() -> None:
         assert hold.due(one, now_ms + int(left_s * 1000), seen_s + left_s) is not Due.NOTHING
 
 
-def test_a_reader_that_comes_back_is_kept_for_again_and_warned_anew() -> None:
+def test_returning_reader_is_kept_and_warned_again() -> None:
     layout = initial(1, now_ms=1)
     over = hold.expired(hold.warned(at(layout, {A: ReadPosition(1, 1)}), 5), 6)
     back = at(layout, {A: ReadPosition(1, 2)}, over, now_ms=7)
@@ -114,7 +114,7 @@ def test_a_reader_that_comes_back_is_kept_for_again_and_warned_anew() -> None:
     assert dict(back.places) == {A: ReadPosition(1, 2)}
 
 
-def test_a_hold_is_read_from_the_record_of_its_subscription_as_it_was_written() -> None:
+def test_hold_is_read_from_subscription_record_unchanged() -> None:
     layout = initial(3, now_ms=1)
     held = hold.warned(at(layout, {A: ReadPosition(1, 2, 3), B: START}), 77)
     one = Subscription("q", Type.CHECKPOINT, 1, 2, hold=held)
@@ -124,7 +124,7 @@ def test_a_hold_is_read_from_the_record_of_its_subscription_as_it_was_written() 
         subscription.decode("q", subscription.encode(one).replace(b"[1,2,3]", b"[-4,2,3]"))
 
 
-def test_what_is_around_a_place_is_kept_with_it_and_goes_when_the_place_moves_on() -> None:
+def test_surrounding_chunks_stay_with_position_until_it_moves() -> None:
     layout = initial(2, now_ms=1)
     first, _ = hold.moved(
         None,

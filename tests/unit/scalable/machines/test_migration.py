@@ -32,22 +32,22 @@ def one(type: Type = Type.STREAM, **more: object) -> Subscription:
     ("kind", "type"),
     [(EXCLUSIVE, Type.STREAM), (FAILOVER, Type.STREAM), (SHARED, Type.QUEUE), (KEY_SHARED, Type.QUEUE)],
 )
-def test_who_is_attached_says_of_which_type_a_subscription_is(kind: int, type: Type):
+def test_who_is_attached_says_of_which_type_subscription_is(kind: int, type: Type):
     assert carried([facts(("s", kind))]) == [MigratedSubscription("s", type, undecided=False)]
 
 
-def test_a_subscription_nobody_is_attached_to_is_undecided_unless_somebody_is_on_another_partition():
+def test_unattached_subscription_is_undecided_across_partitions():
     assert carried([facts(("a", -1), ("b", -1)), facts(("b", EXCLUSIVE))]) == [
         MigratedSubscription("a", Type.QUEUE, undecided=True),
         MigratedSubscription("b", Type.STREAM, undecided=False),
     ]
 
 
-def test_a_subscription_on_one_partition_only_is_carried_too():
+def test_subscription_on_one_partition_only_is_carried_too():
     assert [found.name for found in carried([facts(), facts(("s", SHARED))])] == ["s"]
 
 
-def test_what_has_a_finished_record_is_not_made_again_and_what_was_half_made_is():
+def test_finished_record_is_not_repeated_and_half_made_is():
     wanted = [MigratedSubscription("s", Type.QUEUE, undecided=True)]
     assert missing(wanted, []) == wanted
     assert missing(wanted, [one(ready=False)]) == wanted
@@ -55,7 +55,7 @@ def test_what_has_a_finished_record_is_not_made_again_and_what_was_half_made_is(
     assert missing(wanted, [one(ready=False, standing=SubscriptionState.DELETING)]) == [], "it goes"
 
 
-def test_of_clients_left_behind_some_are_named_and_all_are_counted():
+def test_some_stranded_clients_are_named_and_all_counted():
     clients = tuple(PlainClient(f"p{number}", "1.2.3.4:5", "Pulsar-CPP-v4") for number in range(5))
     follower = PlainClient("v5", "1.2.3.4:5", "Pulsar-Java-v5", "sub", follows=True)
     left = left_behind([facts(clients=(*clients, follower))])
@@ -65,7 +65,7 @@ def test_of_clients_left_behind_some_are_named_and_all_are_counted():
     assert "consumer c of sub" in refusal([PlainClient("c", "1.2.3.4:5", "", "sub")])
 
 
-def test_a_consumer_of_the_other_type_is_refused_on_a_migrated_topic_and_old_types_of_the_same_kind_are_not():
+def test_migrated_topic_refuses_other_type_and_accepts_same_kind():
     assert check_consumer(one(), FAILOVER)
     assert check_consumer(one(Type.QUEUE), KEY_SHARED)
     assert not check_consumer(one(ready=False), EXCLUSIVE)
@@ -86,7 +86,7 @@ def test_a_consumer_of_the_other_type_is_refused_on_a_migrated_topic_and_old_typ
         Hold(SegmentId(0), "", "", ("a", "b"), ("a", "b")),
     ],
 )
-def test_what_the_plan_gives_to_a_stream_consumer_is_no_old_consumers_any_more(hold: Hold):
+def test_planned_stream_segment_excludes_old_consumers(hold: Hold):
     taken = one(plan=Plan(holds=(hold,)))
     with pytest.raises(ConsumerBusy, match="stream consumer a"):
         check_left(taken, SegmentId(0))

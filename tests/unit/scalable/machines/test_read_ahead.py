@@ -65,14 +65,14 @@ def test_proposed_segment_is_assigned_only_when_confirmed():
     assert step(state, EarlyConfirmed(SegmentId(2), "b")) == (state, ())
 
 
-def test_child_of_a_merge_waits_where_two_hold_its_parents():
+def test_child_of_merge_waits_where_two_hold_its_parents():
     plan = planned(Plan(), inputs(MERGED, "a", "b"))
     both = {hold.segment: hold.holder for hold in plan.holds}
     assert set(both.values()) == {"a", "b"}
     assert states(planned(plan, inputs(MERGED, "a", "b", received=both))) == states(plan)
 
 
-def test_child_of_a_merge_is_proposed_to_the_holder_of_both():
+def test_child_of_merge_is_proposed_to_holder_of_both():
     plan = planned(Plan(), inputs(MERGED, "a"))
     half = planned(plan, inputs(MERGED, "a", received={0: "a"}))
     assert states(half) == states(plan)
@@ -135,11 +135,11 @@ def test_reader_that_left_keeps_its_holds_until_ancestors_are_judged():
     assert states(planned(lost.plan, inputs(SPLIT, "b"))) == {0: ("b", "b", "")}
 
 
-def test_proposal_of_a_reader_that_left_ends():
+def test_proposal_of_reader_that_left_ends():
     assert states(planned(proposed(), inputs(SPLIT, "b")))[1] == ("a", "", "ENDING")
 
 
-def test_segment_that_ends_its_early_hold_goes_to_one_or_to_several():
+def test_segment_ending_early_hold_goes_to_one_or_several():
     layout = initial(1, now_ms=0, buckets=4).split(SegmentId(0), now_ms=1)
     ending = tuple(Hold(SegmentId(id), "a", "", early=Early.ENDING) for id in (1, 2))
     members = ("b", "c", "d", "e")

@@ -21,7 +21,7 @@ def split_once() -> Layout:
     return initial(1, now_ms=1).split(A, now_ms=2)
 
 
-def test_where_the_reader_stands_comes_first_and_what_it_has_read_is_not_asked() -> None:
+def test_read_position_comes_first_without_asking_earlier_segments() -> None:
     layout = split_once().split(B, now_ms=3)
     assert list(rounds(layout, MeasureRequest({A: ReadPosition(1, 1)}))) == [[0], [1, 2, 3, 4]]
     assert list(rounds(layout, MeasureRequest({B: ReadPosition(1, 1), C: ReadPosition(2, 2)}))) == [[1, 2], [3, 4]]
@@ -29,13 +29,13 @@ def test_where_the_reader_stands_comes_first_and_what_it_has_read_is_not_asked()
     assert list(rounds(layout, MeasureRequest({SegmentId(99): ReadPosition(2, 2), A: DONE}))) == [[1, 2, 3, 4]]
 
 
-def test_a_reader_that_begins_is_told_of_all_segments_at_once() -> None:
+def test_reader_that_begins_is_told_of_all_segments_at_once() -> None:
     layout = initial(CALLS_AT_ONCE_MAX * 2, now_ms=1)
     [whole] = rounds(layout, MeasureRequest(start=FROM_LATEST))
     assert len(whole) == CALLS_AT_ONCE_MAX * 2
 
 
-def test_what_comes_later_is_asked_in_bounded_rounds_until_there_is_enough() -> None:
+def test_later_segments_are_asked_in_rounds_until_enough() -> None:
     layout = initial(CALLS_AT_ONCE_MAX * 2 + 2, now_ms=1)
     sizes = [len(one) for one in rounds(layout, MeasureRequest({A: ReadPosition(1, 1)}))]
     assert sizes == [1, CALLS_AT_ONCE_MAX, CALLS_AT_ONCE_MAX, 1]
@@ -46,7 +46,7 @@ def test_what_comes_later_is_asked_in_bounded_rounds_until_there_is_enough() -> 
     assert not enough(MeasureRequest(), found)
 
 
-def test_marks_are_shared_by_the_segments_of_an_answer() -> None:
+def test_marks_are_shared_by_segments_of_answer() -> None:
     question = MeasureRequest({A: ReadPosition(1, 1, 2)}, FROM_EARLIEST, 10, 20, {A: ReadPosition(3, 3)}, True)
     [one] = asked(question, [A])
     assert (one.start, one.target, one.messages_max, one.bytes_max, one.times) == (
@@ -62,12 +62,12 @@ def test_marks_are_shared_by_the_segments_of_an_answer() -> None:
     assert asked(question, [B] * 5000)[0].marks_max == PLAN_SEGMENT_MARKS_MIN
 
 
-def test_a_segment_sealed_since_the_layout_was_read_is_taken_for_active() -> None:
+def test_segment_sealed_since_layout_was_read_is_taken_for_active() -> None:
     sealed = ReadableRange(START, sealed=True, lost=True)
     assert agreed(sealed) == ReadableRange(START, lost=True)
 
 
-def test_a_segment_that_nobody_has_is_empty_where_it_is_active_and_a_loss_where_it_had_messages() -> None:
+def test_missing_segment_is_empty_if_active_and_loss_otherwise() -> None:
     layout = split_once()
     assert missing(layout.segment(B), MeasureRequest()) == ReadableRange(START)
     assert missing(layout.segment(A), MeasureRequest()) == ReadableRange(START, sealed=True)

@@ -98,7 +98,7 @@ def committing(seal: SealSummary = SEAL) -> tuple[Reshape, Record, Record]:
     return state, intended, written(effects)
 
 
-def test_the_whole_way_of_a_split():
+def test_whole_way_of_split():
     record = a_record()
     state, effects = begun(record)
     assert effects == (ReadRecord(OP),)
@@ -137,26 +137,26 @@ def test_the_whole_way_of_a_split():
         (a_request(kind=Kind.MERGE), InvalidRange),
     ],
 )
-def test_a_request_that_cannot_succeed_is_refused_before_anything_happened_h_a9(request_, kind):
+def test_impossible_request_is_refused_before_any_effect_h_a9(request_, kind):
     state, effects = asked(a_record(), request_)
     (answer,) = effects
     assert state.phase is Phase.REFUSED
     assert isinstance(answer.refusal.error(), kind)
 
 
-def test_a_record_that_would_grow_too_large_is_refused_in_preflight_h_a9():
+def test_record_growing_too_large_is_refused_in_preflight_h_a9():
     record = replace(a_record(), properties=(("big", Random(1).randbytes(530_000).hex()),))
     _, (answer,) = asked(record)
     assert issubclass(answer.refusal.kind, LimitExceeded)
 
 
-def test_a_topic_at_its_limit_may_still_merge():
+def test_topic_at_its_limit_may_still_merge():
     state, effects = asked(a_record(4), a_request(kind=Kind.MERGE, parents=(ROOT, LEFT), active_max=2))
     assert state.phase is Phase.INTENT
     assert written(effects).intent is not None
 
 
-def test_a_second_reshape_waits_for_the_first_h_a5():
+def test_second_reshape_waits_for_first_h_a5():
     _, intended = provisioning()
     state, _ = reshape.begin(a_request(op="op-2"), term=TERM, incarnation=intended.incarnation)
     state, (answer,) = step(state, RecordRead("op-2", intended, 5))
@@ -164,7 +164,7 @@ def test_a_second_reshape_waits_for_the_first_h_a5():
 
 
 @pytest.mark.parametrize("lost", [RecordOvertaken(OP), CallLost(OP, WriteRecord(OP, 4, a_record()))])
-def test_an_intent_with_unknown_outcome_is_looked_for_h_a7(lost):
+def test_intent_with_unknown_outcome_is_looked_for_h_a7(lost):
     state, effects = asked(a_record())
     intended = written(effects)
     state, effects = step(state, lost)
@@ -174,7 +174,7 @@ def test_an_intent_with_unknown_outcome_is_looked_for_h_a7(lost):
     assert effects == (ListSubscriptions(OP, intended.incarnation),)
 
 
-def test_a_commit_whose_answer_was_lost_is_recognised_as_success_h_a7():
+def test_commit_with_lost_answer_is_recognised_as_success_h_a7():
     state, _, committed = committing()
     state, effects = step(state, CallLost(OP, WriteRecord(OP, 5, committed)))
     assert effects == (ReadRecord(OP),)
@@ -182,14 +182,14 @@ def test_a_commit_whose_answer_was_lost_is_recognised_as_success_h_a7():
     assert (state.phase, effects) == (Phase.DONE, (Finished(OP),))
 
 
-def test_a_commit_by_the_next_leader_counts_for_the_one_whose_answer_was_lost():
+def test_commit_by_next_leader_counts_for_lost_answer():
     state, _, committed = committing()
     state, _ = step(state, RecordOvertaken(OP))
     state, effects = step(state, RecordRead(OP, committed.claimed(), 9))
     assert (state.phase, effects) == (Phase.DONE, (Finished(OP),))
 
 
-def test_a_subscription_made_before_the_seal_sends_the_split_back_h_d1():
+def test_subscription_made_before_seal_sends_split_back_h_d1():
     state, intended = provisioning()
     for child in (LEFT, RIGHT):
         state, _ = step(state, ChildProvisioned(OP, child, 0))
@@ -197,7 +197,7 @@ def test_a_subscription_made_before_the_seal_sends_the_split_back_h_d1():
     assert (state.phase, effects) == (Phase.PROVISION, (ListSubscriptions(OP, intended.incarnation),))
 
 
-def test_a_subscription_made_after_the_seal_sends_the_commit_back_and_the_parent_stays_sealed_h_d1():
+def test_subscription_after_seal_repeats_commit_and_keeps_seal_h_d1():
     state, intended, _ = committing()
     state, _ = step(state, RecordOvertaken(OP))
     moved = intended.resubscribed()
@@ -212,7 +212,7 @@ def test_a_subscription_made_after_the_seal_sends_the_commit_back_and_the_parent
     assert state.phase is Phase.COMMIT
 
 
-def test_a_commit_overtaken_by_another_change_is_made_again_over_it():
+def test_commit_overtaken_by_another_change_is_made_again_over_it():
     state, intended, _ = committing()
     state, effects = step(state, RecordOvertaken(OP))
     assert effects == (ReadRecord(OP),)
@@ -227,21 +227,21 @@ def test_seal_answer_arriving_twice_changes_nothing():
 
 
 @pytest.mark.parametrize("phase", ["provisioning", "sealing"])
-def test_a_call_with_unknown_outcome_is_repeated_as_it_was_h_a7(phase):
+def test_call_of_unknown_outcome_is_repeated_unchanged_h_a7(phase):
     state, intended = provisioning() if phase == "provisioning" else sealing()
     child = intended.intent.children[0]
     call = provision(intended, child) if phase == "provisioning" else seal_root(intended)
     assert step(state, CallLost(OP, call)) == (state, (call,))
 
 
-def test_a_higher_term_at_an_owner_ends_this_leadership_h_b3():
+def test_higher_term_at_owner_ends_this_leadership_h_b3():
     state, intended = sealing()
     state, effects = step(state, CallFenced(OP, seal_root(intended)))
     assert state.phase is Phase.LOST
     assert [(type(one), one.term) for one in effects] == [(StepDown, TERM)]
 
 
-def test_a_fenced_call_of_an_earlier_term_of_ours_does_not_end_this_one_h_b12():
+def test_fenced_call_of_own_earlier_term_is_ignored_h_b12():
     record = a_record().claimed()
     intended = written(asked(replace(record, term=TERM))[1])
     state, _ = reshape.resume(replace(intended, term=Term(3)), 7, term=Term(3), now_ms=9)
@@ -249,20 +249,20 @@ def test_a_fenced_call_of_an_earlier_term_of_ours_does_not_end_this_one_h_b12():
     assert step(state, CallFenced(OP, old)) == (state, ())
 
 
-def test_a_read_that_shows_another_term_ends_this_leadership_h_b1():
+def test_read_that_shows_another_term_ends_this_leadership_h_b1():
     state, _ = begun(a_record())
     state, effects = step(state, RecordRead(OP, a_record().claimed(), 9))
     assert state.phase is Phase.LOST
     assert isinstance(effects[0], StepDown)
 
 
-def test_the_end_of_its_term_ends_the_operation_and_that_of_another_does_not():
+def test_end_of_own_term_ends_operation():
     state, _ = sealing()
     assert step(state, TermEnded(Term(7))) == (state, ())
     assert step(state, TermEnded(TERM))[0].phase is Phase.LOST
 
 
-def test_crash_after_seal_is_finished_by_the_next_leader_h_a2():
+def test_crash_after_seal_is_finished_by_next_leader_h_a2():
     _, intended = sealing()
     taken = intended.claimed()
     state, effects = reshape.resume(taken, 8, term=taken.term, now_ms=9)
@@ -277,7 +277,7 @@ def test_crash_after_seal_is_finished_by_the_next_leader_h_a2():
     assert written(effects).sealed_by(OP)
 
 
-def test_children_learn_what_their_parents_knew_of_producers_before_the_commit_h_e4():
+def test_children_learn_producers_of_parents_before_commit_h_e4():
     state, _ = sealing()
     seal = replace(SEAL, dedup=b"marks", fence=3)
     state, effects = step(state, ParentSealed(OP, ROOT, seal))
@@ -290,7 +290,7 @@ def test_children_learn_what_their_parents_knew_of_producers_before_the_commit_h
     assert written(effects).fence == 3
 
 
-def test_a_merge_commits_only_when_all_its_parents_are_sealed_h_a3():
+def test_merge_commits_after_all_parents_are_sealed_h_a3():
     record = a_record(3)
     request = a_request(kind=Kind.MERGE, parents=(ROOT, LEFT, RIGHT))
     state, effects = asked(record, request)
@@ -317,7 +317,7 @@ def refused() -> tuple[Reshape, Record]:
     return state, intended
 
 
-def test_a_child_refused_for_good_takes_the_plan_back_after_fencing_the_parents_h_a10_h_b4():
+def test_permanently_refused_child_aborts_plan_after_fencing_h_a10_h_b4():
     state, intended = refused()
     state, effects = step(state, ParentFenced(OP, ROOT, sealed=False))
     assert effects == (ReadRecord(OP),)
@@ -336,13 +336,13 @@ def test_a_child_refused_for_good_takes_the_plan_back_after_fencing_the_parents_
     assert (answer.refusal.kind, answer.refusal.what) == (Conflict, "no room")
 
 
-def test_a_plan_whose_parent_turns_out_sealed_goes_forward_h_b4():
+def test_plan_whose_parent_turns_out_sealed_goes_forward_h_b4():
     state, intended = refused()
     state, effects = step(state, ParentFenced(OP, ROOT, sealed=True))
     assert (state.phase, effects) == (Phase.PROVISION, (ListSubscriptions(OP, intended.incarnation),))
 
 
-def test_a_plan_being_taken_back_is_taken_back_by_the_next_leader_too():
+def test_aborted_plan_is_aborted_by_next_leader_too():
     _, intended = provisioning()
     taken = intended.abandoned("no room").claimed()
     state, effects = reshape.resume(taken, 8, term=taken.term, now_ms=9)
@@ -350,7 +350,7 @@ def test_a_plan_being_taken_back_is_taken_back_by_the_next_leader_too():
     assert [one.segment.id for one in effects] == [1, 2]
 
 
-def test_a_clear_whose_answer_was_lost_is_recognised():
+def test_clear_whose_answer_was_lost_is_recognised():
     _, intended = provisioning()
     taken = intended.abandoned("no room").claimed()
     state, _ = reshape.resume(taken, 8, term=taken.term, now_ms=9)
@@ -362,7 +362,7 @@ def test_a_clear_whose_answer_was_lost_is_recognised():
     assert answer.refusal.what == "no room"
 
 
-def test_deletion_beside_a_split_ends_the_split_h_h3():
+def test_deletion_beside_split_ends_split_h_h3():
     state, intended = sealing()
     state, effects = step(state, CallOvertaken(OP, seal_root(intended)))
     assert effects == (ReadRecord(OP),)
@@ -370,7 +370,7 @@ def test_deletion_beside_a_split_ends_the_split_h_h3():
     assert answer.refusal.kind is TopicNotFound
 
 
-def test_an_owner_that_read_a_newer_list_sends_the_plan_to_the_record():
+def test_owner_that_read_newer_list_sends_plan_to_record():
     state, intended = provisioning()
     call = provision(intended, intended.intent.children[0])
     state, effects = step(state, CallOvertaken(OP, call))
@@ -385,6 +385,6 @@ def test_answers_to_another_operation_mean_nothing():
     assert step(state, ParentSealed("op-9", ROOT, SEAL)) == (state, ())
 
 
-def test_every_phase_that_waits_survives_a_lost_call():
+def test_every_phase_that_waits_survives_lost_call():
     waiting = [phase for phase in Phase if phase not in reshape.FINAL]
     assert all((phase, CallLost) in reshape.TABLE for phase in waiting)

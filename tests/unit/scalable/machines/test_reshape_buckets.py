@@ -12,7 +12,7 @@ from magnetar.scalable.record.record import Kind, created
 from tests.unit.scalable.machines.test_reshape import ROOT, a_request, asked, written
 
 
-def test_a_rebucket_lets_a_segment_of_the_same_range_follow_with_other_buckets_whoever_finishes_it():
+def test_rebucket_replaces_segment_whoever_finishes_it():
     record = created(None, 1, now_ms=1, buckets=4).claimed()
     request = a_request(kind=Kind.REBUCKET, buckets=16)
     _, effects = asked(record, request)
@@ -26,7 +26,7 @@ def test_a_rebucket_lets_a_segment_of_the_same_range_follow_with_other_buckets_w
 
 
 @pytest.mark.parametrize(("buckets", "routing"), [(4, None), (0, None), (1025, None), (16, Routing.LOW16)])
-def test_a_rebucket_that_changes_nothing_or_cannot_be_is_refused_before_anything_happened(buckets, routing):
+def test_useless_or_impossible_rebucket_is_refused_without_effect(buckets, routing):
     record = created(None, 1, now_ms=1, buckets=4)
     record = record.pinned(routing).claimed() if routing else record.claimed()
     state, effects = asked(record, a_request(kind=Kind.REBUCKET, buckets=buckets))

@@ -31,7 +31,7 @@ def asked(record: Record, kind: Kind):
 PARTS = ("persistent://public/default/x-partition-0", "persistent://public/default/x-partition-1")
 
 
-def test_a_migration_seals_every_plain_topic_and_gives_all_their_children_the_whole_ring():
+def test_migration_seals_plain_topics_and_covers_whole_ring():
     record = plain(None, PARTS, now_ms=1).claimed()
     state, effects = asked(record, Kind.MIGRATE)
     (write,) = effects
@@ -59,7 +59,7 @@ def test_a_migration_seals_every_plain_topic_and_gives_all_their_children_the_wh
     ("record", "kind"),
     [(plain(None, PARTS, now_ms=1), Kind.SPLIT), (created(None, 1, now_ms=1), Kind.MIGRATE)],
 )
-def test_a_plain_topic_is_not_split_and_a_scalable_one_is_not_migrated(record: Record, kind: Kind):
+def test_plain_topic_is_not_split_and_scalable_not_migrated(record: Record, kind: Kind):
     state, effects = asked(record.claimed(), kind)
     assert state.phase is Phase.REFUSED
     (answer,) = effects

@@ -129,7 +129,7 @@ def after(world: World) -> list[World]:
     return found
 
 
-def test_in_every_interleaving_each_cursor_is_moved_once_and_the_seek_is_over() -> None:
+def test_any_interleaving_moves_each_cursor_once_and_ends_seek() -> None:
     first = begun(World())
     seen, waiting, ended = {first}, [first], 0
     while waiting:
@@ -160,7 +160,7 @@ def looked(found: Subscription | None, target: Target = LATEST, record: Record |
     return step(state, SubscriptionRead(OP, found, 5)) if state.phase is Phase.LOOK else (state, effects)
 
 
-def test_the_target_is_written_with_the_end_of_all_latches_before_any_cursor_is_moved_h_d7() -> None:
+def test_target_is_stored_before_any_cursor_moves_h_d7() -> None:
     state, effects = looked(a_subscription(seeks=4))
     sought = a_subscription(seeks=5, latched=(), seek=Seek(OP, LATEST))
     assert effects == (WriteSubscription(OP, 5, sought),)
@@ -190,7 +190,7 @@ def test_what_cannot_be_moved_is_refused_and_nothing_is_written(found, kind) -> 
     assert answer.refusal.kind is kind
 
 
-def test_a_topic_that_is_gone_and_a_place_that_is_nowhere_are_refused() -> None:
+def test_missing_topic_and_invalid_position_are_refused() -> None:
     for record, target, kind in [
         (None, LATEST, TopicNotFound),
         (RECORD, at_places({SegmentId(9): Position(1, 1)}), Misuse),
@@ -199,7 +199,7 @@ def test_a_topic_that_is_gone_and_a_place_that_is_nowhere_are_refused() -> None:
         assert answer.refusal.kind is kind
 
 
-def test_a_segment_that_is_gone_needs_no_move() -> None:
+def test_segment_that_is_gone_needs_no_move() -> None:
     state, _ = looked(a_subscription())
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))
@@ -209,7 +209,7 @@ def test_a_segment_that_is_gone_needs_no_move() -> None:
     assert state.phase is Phase.FINISH
 
 
-def test_a_later_seek_takes_the_place_of_an_earlier_one_which_is_told_so() -> None:
+def test_later_seek_supersedes_earlier_one_and_informs_it() -> None:
     state, _ = looked(a_subscription())
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, [first, *_] = step(state, RecordRead(OP, RECORD, 2))
@@ -224,7 +224,7 @@ def test_a_later_seek_takes_the_place_of_an_earlier_one_which_is_told_so() -> No
     assert effects == (ReadRecord(OP),), "its own, begun before: it goes on"
 
 
-def test_what_others_wrote_into_the_record_meanwhile_stays() -> None:
+def test_what_others_wrote_into_record_meanwhile_stays() -> None:
     state, _ = looked(a_subscription())
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))
@@ -238,7 +238,7 @@ def test_what_others_wrote_into_the_record_meanwhile_stays() -> None:
     assert effects == (ReadSubscription(OP, S),)
 
 
-def test_it_is_not_over_while_somebody_has_a_segment_whose_past_was_moved_back() -> None:
+def test_seek_lasts_while_moved_segment_has_consumer() -> None:
     state, _ = looked(a_subscription(), Target(Where.EARLIEST))
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))

@@ -62,7 +62,7 @@ async def test_everything_is_skipped_and_comes_again(cluster: Cluster) -> None:
     assert (one.seek, one.seeks, one.latched) == (None, 2, ())
 
 
-async def test_a_subscription_that_is_not_there_is_refused(cluster: Cluster) -> None:
+async def test_subscription_that_is_not_there_is_refused(cluster: Cluster) -> None:
     leader = await a_topic(cluster)
     with pytest.raises(SubscriptionNotFound):
         await leader.service.seek(NAME, "other", LATEST)
@@ -70,7 +70,7 @@ async def test_a_subscription_that_is_not_there_is_refused(cluster: Cluster) -> 
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.setup(2)
-async def test_leader_killed_at_any_step_is_followed_by_one_that_finishes_it(cluster: Cluster, step: str) -> None:
+async def test_leader_killed_at_any_step_is_replaced_and_finished(cluster: Cluster, step: str) -> None:
     leader = await a_topic(cluster)
     other = cluster.members[1]
     leader.kill_at(step)
@@ -87,7 +87,7 @@ async def test_leader_killed_at_any_step_is_followed_by_one_that_finishes_it(clu
 
 
 @pytest.mark.setup(2)
-async def test_leader_killed_before_the_target_is_written_has_moved_nothing(cluster: Cluster) -> None:
+async def test_leader_killed_before_target_is_written_has_moved_nothing(cluster: Cluster) -> None:
     leader = await a_topic(cluster)
     leader.kill_at("seek.intend")
     work = spawn(_attempt(leader))
@@ -120,7 +120,7 @@ async def test_lost_calls_to_owners_are_repeated_and_move_nothing_twice(cluster:
 
 
 @pytest.mark.setup(2)
-async def test_nobody_is_attached_and_nothing_is_drained_while_it_is_under_way(cluster: Cluster) -> None:
+async def test_nobody_attaches_or_drains_during_seek(cluster: Cluster) -> None:
     leader = await a_topic(cluster)
     held: list[str] = []
 
@@ -149,7 +149,7 @@ async def test_nobody_is_attached_and_nothing_is_drained_while_it_is_under_way(c
 
 
 @pytest.mark.setup(2)
-async def test_children_wait_again_for_a_parent_that_was_moved_back(cluster: Cluster) -> None:
+async def test_children_wait_again_for_parent_that_was_moved_back(cluster: Cluster) -> None:
     leader = await a_topic(cluster, STREAM)
     await leader.service.seek(NAME, "s", LATEST)
     ear = Ear("1")
@@ -168,7 +168,7 @@ async def test_children_wait_again_for_a_parent_that_was_moved_back(cluster: Clu
 
 
 @pytest.mark.setup(2)
-async def test_a_consumer_that_is_refused_has_an_unfinished_seek_finished(cluster: Cluster) -> None:
+async def test_consumer_that_is_refused_has_unfinished_seek_finished(cluster: Cluster) -> None:
     leader = await a_topic(cluster)
     leader.kill_at("seek.move")
     work = spawn(_attempt(leader))

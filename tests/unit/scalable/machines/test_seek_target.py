@@ -41,7 +41,7 @@ def said(found: dict[SegmentId, SegmentTarget]) -> dict[int, object]:
     return {id: names.get(stop, stop.position or stop.time_ms) for id, stop in sorted(found.items())}
 
 
-def test_the_start_and_the_end_are_those_of_every_segment() -> None:
+def test_start_and_end_are_those_of_every_segment() -> None:
     assert set(said(stops(EARLIEST, grown())).values()) == {"begin"}
     assert set(said(stops(LATEST, grown())).values()) == {"end"}
 
@@ -59,24 +59,24 @@ def test_the_start_and_the_end_are_those_of_every_segment() -> None:
         (300 + SKEW, {0: "end", 1: "end"} | dict.fromkeys(range(2, 5), 300 + SKEW)),
     ],
 )
-def test_a_time_is_judged_by_what_was_published_not_by_when_segments_were_made_h_d7(time_ms, expected) -> None:
+def test_seek_by_time_uses_publish_times_of_messages_h_d7(time_ms, expected) -> None:
     assert said(stops(at_time(time_ms), grown())) == expected
 
 
-def test_a_sealed_segment_whose_times_are_not_known_is_looked_into() -> None:
+def test_sealed_segment_whose_times_are_not_known_is_looked_into() -> None:
     layout = grown()
     unknown = [replace(one, ending=Ending(Position(1, 9), 10, 10, 0, 0)) for one in layout.segments if one.id == 0]
     found = stops(at_time(5), replace(layout, segments=(*unknown, *layout.segments[1:])))
     assert found[SegmentId(0)] == SegmentTarget(time_ms=5)
 
 
-def test_a_sealed_segment_without_messages_has_none_of_any_time() -> None:
+def test_sealed_segment_without_messages_has_none_of_any_time() -> None:
     layout = grown()
     empty = [replace(one, ending=Ending(Position(1, -1))) if one.id == 0 else one for one in layout.segments]
     assert stops(at_time(0), replace(layout, segments=tuple(empty)))[SegmentId(0)] == END
 
 
-def test_places_move_what_came_before_to_its_end_what_came_after_to_its_start_and_nothing_else() -> None:
+def test_positions_move_earlier_segments_to_end_and_later_to_start() -> None:
     place = Position(2, 5)
     assert said(stops(at_places({SegmentId(1): place}), grown())) == {0: "end", 1: place, 3: "begin", 4: "begin"}
     both = {SegmentId(0): Position(1, 1), SegmentId(3): Position(3, 3)}
@@ -84,7 +84,7 @@ def test_places_move_what_came_before_to_its_end_what_came_after_to_its_start_an
     assert said(stops(at_places(both), grown())) == found
 
 
-def test_a_place_in_a_segment_that_is_not_there_and_no_place_at_all_are_misuse() -> None:
+def test_position_in_missing_segment_and_invalid_value_are_misuse() -> None:
     with pytest.raises(Misuse, match="segment not found"):
         stops(at_places({SegmentId(9): Position(1, 1)}), grown())
     with pytest.raises(Misuse, match="at least one"):
@@ -94,5 +94,5 @@ def test_a_place_in_a_segment_that_is_not_there_and_no_place_at_all_are_misuse()
 
 
 @pytest.mark.parametrize("wanted", [EARLIEST, LATEST, at_time(7), at_places({SegmentId(1): Position(2, 5)})])
-def test_a_seek_is_read_as_it_was_written(wanted: Target) -> None:
+def test_seek_is_read_as_it_was_written(wanted: Target) -> None:
     assert seek_target.decode(seek_target.encode(Seek("op", wanted))) == Seek("op", wanted)

@@ -30,13 +30,13 @@ def joined(*names: str) -> Sessions:
     return state
 
 
-def test_a_new_name_is_stored_before_anything_moves():
+def test_new_name_is_stored_before_anything_moves():
     state, effects = step(Sessions(), Registered("a", "c1", 0))
     assert effects == (StoreMembers((Member("a", 1),)), Reassign())
     assert state.members == ("a",)
 
 
-def test_a_disconnected_consumer_keeps_its_place_for_the_grace_period():
+def test_disconnected_consumer_keeps_its_place_for_grace_period():
     state, effects = step(joined("a"), Disconnected("a", 1, 5))
     assert effects == (ArmGrace("a", 1, 5 + GRACE),)
     assert state.members == ("a",)
@@ -45,29 +45,29 @@ def test_a_disconnected_consumer_keeps_its_place_for_the_grace_period():
     assert effects == (StoreMembers(()), Reassign())
 
 
-def test_coming_back_in_time_disturbs_nobody_and_the_old_timer_does_nothing():
+def test_timely_return_disturbs_nobody_and_cancels_timer():
     state, _ = step(joined("a", "b"), Disconnected("a", 1, 5))
     state, effects = step(state, Registered("a", "c2", 10))
     assert effects == (StoreMembers((Member("a", 3), Member("b", 2))), PushPlan("a"))
     assert step(state, GraceExpired("a", 1, 5 + GRACE)) == (state, ())
 
 
-def test_the_late_end_of_the_old_connection_does_not_end_the_new_one_h_f7():
+def test_late_end_of_old_connection_keeps_new_one_h_f7():
     state, _ = step(joined("a"), Registered("a", "c2", 10))
     assert step(state, Disconnected("a", 1, 11)) == (state, ())
 
 
-def test_of_two_with_one_name_the_newest_wins_and_the_other_is_told_h_f9():
+def test_newest_consumer_of_equal_name_wins_h_f9():
     _state, effects = step(joined("a"), Registered("a", "c2", 10))
     assert Supersede("a", "connection of a", 2) in effects
 
 
-def test_registering_again_on_the_same_connection_supersedes_nobody():
+def test_registering_again_on_same_connection_supersedes_nobody():
     _, effects = step(joined("a"), Registered("a", "connection of a", 10))
     assert not [one for one in effects if isinstance(one, Supersede)]
 
 
-def test_a_registration_whose_connection_died_meanwhile_is_waited_for_not_kept_h_f8():
+def test_registration_of_dead_connection_is_not_kept_h_f8():
     state, effects = step(Sessions(), Registered("a", "c1", 5, connected=False))
     assert ArmGrace("a", 1, 5 + GRACE) in effects
     state, _ = step(state, GraceExpired("a", 1, 5 + GRACE))
@@ -75,19 +75,19 @@ def test_a_registration_whose_connection_died_meanwhile_is_waited_for_not_kept_h
 
 
 @pytest.mark.parametrize("generation", [1, 0])
-def test_who_says_that_it_leaves_leaves_at_once_but_only_for_itself(generation):
+def test_leaving_takes_effect_immediately_for_that_consumer_only(generation):
     state, effects = step(joined("a", "b"), Departed("a", generation))
     assert state.members == (("b",) if generation == 1 else ("a", "b"))
     assert (effects == ()) == (generation == 0)
 
 
-def test_a_generation_is_not_given_out_again_to_a_name_that_left_and_came_back():
+def test_generation_is_not_reused_for_returning_name():
     state, _ = step(joined("a"), Departed("a", 1))
     state, _ = step(state, Registered("a", "c2", 1))
     assert step(state, Disconnected("a", 1, 2)) == (state, ())
 
 
-def test_a_new_controller_gives_everybody_a_fresh_grace_h_f11():
+def test_new_controller_gives_everybody_fresh_grace_h_f11():
     state, effects = restore((Member("a", 3), Member("b", 2)), now_ms=100)
     assert effects == (ArmGrace("a", 3, 100 + GRACE), ArmGrace("b", 2, 100 + GRACE))
     state, effects = step(state, Registered("a", "c1", 150))
@@ -96,7 +96,7 @@ def test_a_new_controller_gives_everybody_a_fresh_grace_h_f11():
     assert state.members == ("a",)
 
 
-def test_a_session_goes_on_under_a_new_leader_and_nobody_is_disturbed():
+def test_session_goes_on_under_new_leader_and_nobody_is_disturbed():
     state, _ = restore((Member("a", 3), Member("b", 4)), now_ms=0)
     state, effects = step(state, Registered("a", "c1", 10, resume=3))
     assert effects == (PushPlan("a"),)
@@ -106,12 +106,12 @@ def test_a_session_goes_on_under_a_new_leader_and_nobody_is_disturbed():
 
 
 @pytest.mark.parametrize(("name", "resume"), [("a", 2), ("left", 3)], ids=["taken over", "left"])
-def test_a_session_that_is_over_is_not_begun_anew_behind_the_consumers_back(name, resume):
+def test_ended_session_is_not_restarted_by_late_request(name, resume):
     state, _ = restore((Member("a", 3),), now_ms=0)
     assert step(state, Registered(name, "c1", 10, resume=resume)) == (state, ())
 
 
-def test_a_consumer_that_comes_back_and_knows_entry_buckets_now_is_stored_and_planned_anew():
+def test_returning_consumer_with_buckets_is_stored_and_planned_again():
     state, _ = step(Sessions(), Registered("a", "c1", 0))
     assert state.sharing == frozenset()
     state, effects = step(state, Registered("a", "c1", 0, shares=True))

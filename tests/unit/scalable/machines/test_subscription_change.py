@@ -62,7 +62,7 @@ def placing(start: Start = Start.EARLIEST):
     return step(state, RecordWritten(OP, 4))
 
 
-def test_the_record_comes_first_then_the_generation_then_cursors_then_the_answer_h_d1():
+def test_record_then_generation_then_cursors_then_answer_h_d1():
     record = splitting()
     state, effects = looked(record)
     new = Subscription(S, Type.STREAM, life=7, incarnation=record.incarnation)
@@ -81,7 +81,7 @@ def test_the_record_comes_first_then_the_generation_then_cursors_then_the_answer
     assert (state.phase, effects) == (Phase.DONE, (Finished(OP),))
 
 
-def test_a_child_that_is_not_made_yet_gets_its_cursor_from_the_reshape():
+def test_child_under_creation_gets_cursor_from_reshape():
     state, effects = placing()
     for call in effects[:4]:
         state, _ = step(state, CursorPlaced(OP, call.segment.id))
@@ -89,7 +89,7 @@ def test_a_child_that_is_not_made_yet_gets_its_cursor_from_the_reshape():
     assert state.phase is Phase.FINISH
 
 
-def test_latest_means_done_on_sealed_the_end_of_active_and_the_start_of_children_h_d4():
+def test_latest_is_done_end_or_start_by_segment_state_h_d4():
     state, effects = placing(Start.LATEST)
     assert [one.request.at_end for one in effects] == [True, True, True, False, False]
     for call in effects:
@@ -97,7 +97,7 @@ def test_latest_means_done_on_sealed_the_end_of_active_and_the_start_of_children
     assert after[0].subscription.latched == (0,)
 
 
-def test_a_checkpoint_group_has_no_cursors_h_d8():
+def test_checkpoint_group_has_no_cursors_h_d8():
     record = splitting()
     state, _ = looked(record, work=subscription_change.create(OP, S, type=Type.CHECKPOINT))
     state, _ = step(state, SubscriptionWritten(OP, 0))
@@ -126,32 +126,32 @@ def test_what_somebody_else_began_is_finished():
     ("changes", "kind"),
     [({"type": Type.QUEUE}, AlreadyExists), ({"standing": SubscriptionState.DELETING}, Busy)],
 )
-def test_another_type_or_a_removal_under_way_is_refused_h_d6_h_d9(changes, kind):
+def test_other_type_or_current_removal_is_refused_h_d6_h_d9(changes, kind):
     record = splitting()
     _, (answer,) = looked(record, made(record, **changes))
     assert answer.refusal.kind is kind
 
 
-def test_who_comes_with_another_type_is_told_which_it_is_and_what_to_do():
+def test_wrong_type_is_refused_with_actual_type_and_remedy():
     record = splitting()
     _, (answer,) = looked(record, made(record, type=Type.QUEUE))
     assert answer.refusal.what == f"subscription {S} is of type QUEUE: use a queue consumer, or choose another name"
 
 
-def test_a_leftover_of_an_earlier_life_of_the_topic_is_overwritten_h_c1():
+def test_leftover_of_earlier_life_of_topic_is_overwritten_h_c1():
     record = splitting()
     _, effects = looked(record, made(record, incarnation=record.incarnation - 1))
     assert [(one.version, one.subscription.life) for one in effects] == [(5, 7)]
 
 
 @pytest.mark.parametrize("gone", [None, splitting().deleting(), splitting().deleting().buried()])
-def test_a_topic_that_is_gone_has_no_subscriptions(gone):
+def test_topic_that_is_gone_has_no_subscriptions(gone):
     state, _ = subscription_change.create(OP, S)
     _, (answer,) = step(state, RecordRead(OP, gone, 3))
     assert answer.refusal.kind is TopicNotFound
 
 
-def test_a_topic_deleted_and_made_again_meanwhile_is_another_one():
+def test_topic_deleted_and_made_again_meanwhile_is_another_one():
     record = splitting()
     state, _ = looked(record)
     state, _ = step(state, SubscriptionWritten(OP, 0))
@@ -159,7 +159,7 @@ def test_a_topic_deleted_and_made_again_meanwhile_is_another_one():
     assert answer.refusal.kind is TopicNotFound
 
 
-def test_removing_marks_raises_removes_cursors_and_then_the_record_h_d2():
+def test_removing_marks_raises_removes_cursors_and_then_record_h_d2():
     record = splitting()
     state, effects = looked(record, made(record), work=subscription_change.delete(OP, S))
     assert effects == (WriteSubscription(OP, 5, made(record).deleting()),)
@@ -179,7 +179,7 @@ def test_removing_what_is_not_there_succeeds():
     assert effects == (Finished(OP),)
 
 
-def test_a_write_with_unknown_outcome_starts_over_and_finds_itself():
+def test_write_with_unknown_outcome_starts_over_and_finds_itself():
     record = splitting()
     state, effects = looked(record)
     state, again = step(state, CallLost(OP, effects[0]))
@@ -198,7 +198,7 @@ def test_raising_is_repeated_until_it_is_known_to_be_written():
     assert step(state, CallLost(OP, effects[0]))[1] == (ReadRecord(OP),)
 
 
-def test_a_subscription_removed_while_it_was_made_is_not_acknowledged():
+def test_subscription_removed_while_it_was_made_is_not_acknowledged():
     state, effects = placing()
     for call in effects:
         state, _ = step(state, CursorPlaced(OP, call.segment.id))
@@ -206,6 +206,6 @@ def test_a_subscription_removed_while_it_was_made_is_not_acknowledged():
     assert (state.phase, effects) == (Phase.LOOK, (ReadRecord(OP),))
 
 
-def test_a_cursor_call_with_unknown_outcome_is_repeated():
+def test_cursor_call_with_unknown_outcome_is_repeated():
     state, effects = placing()
     assert step(state, CallLost(OP, effects[0])) == (state, (effects[0],))

@@ -59,7 +59,7 @@ def kinds(effects) -> list[type]:
     return [type(one) for one in effects]
 
 
-def test_the_record_is_read_after_the_lock_is_won_and_claimed_over_that_read_h_b1():
+def test_record_is_claimed_over_read_after_lock_h_b1():
     state, effects = step(TakeOver(), Needed())
     assert effects == (CompeteForLock(),)
     state, effects = step(state, LockWon())
@@ -72,20 +72,20 @@ def test_the_record_is_read_after_the_lock_is_won_and_claimed_over_that_read_h_b
     assert state.phase is Phase.LEADING
 
 
-def test_winning_the_lock_is_not_leading_h_b2():
+def test_winning_lock_is_not_leading_h_b2():
     assert claiming().phase is Phase.CLAIMING
     state, effects = step(claiming(), RecordOvertaken(OP))
     assert (state.phase, effects) == (Phase.READING, (ReadRecord(OP),))
 
 
-def test_a_claim_with_unknown_outcome_is_made_again_higher():
+def test_claim_with_unknown_outcome_is_made_again_higher():
     state, effects = step(claiming(), CallLost(OP, WriteRecord(OP, 4, a_record().claimed())))
     assert effects == (ReadRecord(OP),)
     state, effects = step(state, RecordRead(OP, a_record().claimed(), 5))
     assert [one.record.term for one in effects] == [2]
 
 
-def test_a_new_leader_first_finishes_what_the_record_says_was_begun_h_a2():
+def test_new_leader_first_finishes_recorded_operation_h_a2():
     record = a_record()
     layout, children = record.layout.burned(record.layout.split_ranges(SegmentId(0)))
     intended = record.intended(Intent("op", Kind.SPLIT, (SegmentId(0),), children, Term(0)), layout)
@@ -96,14 +96,14 @@ def test_a_new_leader_first_finishes_what_the_record_says_was_begun_h_a2():
 
 
 @pytest.mark.parametrize("record", [None, a_record().deleting().buried()])
-def test_nobody_leads_a_topic_that_is_gone(record):
+def test_nobody_leads_topic_that_is_gone(record):
     state, _ = step(TakeOver(), Needed())
     state, _ = step(state, LockWon())
     state, effects = step(state, RecordRead(OP, record, 4))
     assert (state, effects) == (TakeOver(), (ReleaseLock(),))
 
 
-def test_a_deaf_leader_finds_out_by_itself_and_lets_the_lock_go_h_b11():
+def test_deaf_leader_detects_loss_and_releases_lock_h_b11():
     state, effects = step(leading(), ProofDue())
     assert effects == (ReadRecord(OP),)
     ours = a_record().claimed()
@@ -114,13 +114,13 @@ def test_a_deaf_leader_finds_out_by_itself_and_lets_the_lock_go_h_b11():
     assert step(state, LockFreed()) == (TakeOver(Phase.COMPETING), (CompeteForLock(),))
 
 
-def test_a_leader_of_the_first_life_does_not_lead_the_second_h_c1():
+def test_leader_of_first_life_does_not_lead_second_h_c1():
     second = replace(a_record().claimed(), incarnation=9)
     _state, effects = step(leading(), RecordRead(OP, second, 8))
     assert kinds(effects) == [EndTerm, ReleaseLock]
 
 
-def test_a_ghost_of_an_earlier_term_does_not_end_the_present_one_h_b12():
+def test_message_of_earlier_term_does_not_end_present_h_b12():
     state = leading()
     assert step(state, TermRefused(Term(0))) == (state, ())
     assert step(state, BeliefExpired(Term(0))) == (state, ())
@@ -128,24 +128,24 @@ def test_a_ghost_of_an_earlier_term_does_not_end_the_present_one_h_b12():
     assert kinds(effects) == [EndTerm, ReleaseLock]
 
 
-def test_belief_that_is_not_proven_in_time_ends_and_is_claimed_anew_h_b9():
+def test_unproven_leadership_ends_and_is_claimed_again_h_b9():
     state, effects = step(leading(), BeliefExpired(Term(1)))
     assert kinds(effects) == [EndTerm, ReadRecord]
     assert state.phase is Phase.READING
 
 
 @pytest.mark.parametrize("before", [claiming(), leading(), TakeOver(Phase.READING)])
-def test_a_lost_lock_is_competed_for_again(before):
+def test_lost_lock_is_competed_for_again(before):
     state, effects = step(before, LockLost())
     assert state.phase is Phase.COMPETING
     assert kinds(effects)[-1] is CompeteForLock
     assert (EndTerm in kinds(effects)) == (before.phase is Phase.LEADING)
 
 
-def test_who_does_not_get_the_lock_follows_and_competes_when_it_is_free():
+def test_follower_competes_when_lock_is_free():
     state, effects = step(TakeOver(Phase.COMPETING), LockTaken())
     assert (state, effects) == (TakeOver(), ())
 
 
-def test_an_answer_that_comes_too_late_makes_nobody_leader():
+def test_answer_that_comes_too_late_makes_nobody_leader():
     assert step(TakeOver(), RecordWritten(OP, 5)) == (TakeOver(), ())

@@ -35,12 +35,12 @@ def rich() -> Record:
 
 
 @pytest.mark.parametrize("record", [created(None, 1, now_ms=0), rich(), rich().deleting().buried()])
-def test_a_record_comes_back_as_it_was(record):
+def test_record_comes_back_as_it_was(record):
     assert decode(encode(record)) == record
 
 
 @pytest.mark.parametrize(("name", "shown"), RECORDS, ids=lambda one: one if isinstance(one, str) else "")
-def test_rest_shows_what_a_running_pulsar_showed(name, shown):
+def test_rest_shows_what_running_pulsar_showed(name, shown):
     if name.startswith("migrate"):
         topics = [one["legacyTopicName"] for one in shown["segments"].values() if one["legacy"]]
         layout = migrated(topics, now_ms=shown["segments"]["0"]["createdAtMs"])
@@ -66,14 +66,14 @@ def rebuilt(shown: dict):
     return layout
 
 
-def test_rest_shows_a_segment_that_is_going_as_sealed_and_the_policy_as_json():
+def test_rest_shows_deleted_segment_sealed_and_policy_as_json():
     record = rich()
     record = replace(record, layout=record.layout.pruning([SegmentId(0)]))
     assert rest(record)["segments"]["0"]["state"] == "SEALED"
     assert rest(record)["autoScalePolicy"] == {"enabled": False}
 
 
-def test_fields_of_a_newer_version_survive_a_rewrite_at_every_depth():
+def test_fields_of_newer_version_survive_rewrite_at_every_depth():
     body = json.loads(encode(rich()))
     body["later"] = {"x": [1, 2]}
     body["segments"]["0"]["heat"] = 7
@@ -87,14 +87,14 @@ def test_fields_of_a_newer_version_survive_a_rewrite_at_every_depth():
     assert after["term"] == body["term"] + 1
 
 
-def test_what_is_unknown_about_a_segment_stays_when_it_is_sealed():
+def test_what_is_unknown_about_segment_stays_when_it_is_sealed():
     body = json.loads(encode(created(None, 1, now_ms=0)))
     body["segments"]["0"]["heat"] = 7
     after = split(decode(json.dumps(body).encode()))
     assert json.loads(encode(after))["segments"]["0"]["heat"] == 7
 
 
-def test_a_newer_version_is_refused_with_what_to_do():
+def test_newer_version_is_refused_with_what_to_do():
     body = json.loads(encode(created(None, 1, now_ms=0)))
     body["v"] = 2
     with pytest.raises(Corrupt, match="upgrade this broker"):
@@ -121,14 +121,14 @@ def test_bytes_that_are_no_record_are_corrupt(data):
         decode(data)
 
 
-def test_a_record_that_is_too_large_is_refused_before_it_is_written_h_a9():
+def test_oversized_record_is_refused_before_write_h_a9():
     record = created(None, 1, now_ms=0)
     intent = Intent("op", Kind.SPLIT, (SegmentId(0),), (), record.term, reason=Random(1).randbytes(600_000).hex())
     with pytest.raises(LimitExceeded):
         encode(replace(record, intent=intent))
 
 
-def test_a_thousand_segments_of_history_fit_and_come_back():
+def test_thousand_segments_of_history_fit_and_come_back():
     layout = initial(1, now_ms=1_700_000_000_000)
     while len(layout) < 1000:
         layout = layout.split(layout.active[0].id, now_ms=1_700_000_000_000)
@@ -153,7 +153,7 @@ def reshapes(count: int) -> Record:
     return record
 
 
-def test_record_of_two_thousand_reshapes_fills_a_fifth() -> None:
+def test_record_of_two_thousand_reshapes_fills_fifth() -> None:
     record = reshapes(2_000)
     data = encode(record)
     assert len(data) < RECORD_BYTES_MAX / 5

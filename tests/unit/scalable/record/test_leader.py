@@ -9,7 +9,7 @@ from magnetar.cluster.ownership import Broker, Urls
 from magnetar.scalable.record.leader import decode_leader, encode_leader
 
 
-def test_a_leader_is_read_as_it_was_written_with_all_its_addresses() -> None:
+def test_leader_record_round_trips_with_all_addresses() -> None:
     broker = Broker("host:8080", Urls("pulsar://host:1", "pulsar+ssl://host:2", "http://host:3", "https://host:4"))
     assert decode_leader(encode_leader(broker)) == broker
     assert decode_leader(b'{"v":2,"brokerId":"b","new":1}') == Broker("b", Urls())

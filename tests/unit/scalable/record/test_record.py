@@ -30,14 +30,14 @@ def split(record: Record, op: str = "op-1", now_ms: int = 5) -> Record:
     return intended.committed(endings, fence=4, now_ms=now_ms)
 
 
-def test_a_take_over_raises_term_and_epoch_h_b6_h_b7():
+def test_take_over_raises_term_and_epoch_h_b6_h_b7():
     before = created(None, 1, now_ms=9)
     after = before.claimed()
     assert (after.term, after.epoch) == (before.term + 1, before.epoch + 1)
     assert after.layout.segments == before.layout.segments
 
 
-def test_an_intent_burns_its_ids_and_admits_no_second_one_h_a5():
+def test_intent_burns_ids_and_admits_no_second_h_a5():
     intended = splitting(created(None, 1, now_ms=9))
     assert intended.layout.next_segment_id == 3
     assert [one.id for one in intended.everything()] == [0, 1, 2]
@@ -45,7 +45,7 @@ def test_an_intent_burns_its_ids_and_admits_no_second_one_h_a5():
         splitting(intended, "op-2")
 
 
-def test_a_commit_says_who_sealed_and_leaves_a_line_of_history_h_a7():
+def test_commit_records_sealer_and_history_h_a7():
     after = split(created(None, 1, now_ms=9))
     assert after.intent is None
     assert after.sealed_by("op-1")
@@ -56,13 +56,13 @@ def test_a_commit_says_who_sealed_and_leaves_a_line_of_history_h_a7():
     ]
 
 
-def test_pruning_does_not_erase_the_history():
+def test_pruning_does_not_erase_history():
     after = split(created(None, 1, now_ms=9))
     pruned = replace(after, layout=after.layout.pruning([ROOT]).removed(ROOT))
     assert [past.parents for past in pruned.history] == [(0,)]
 
 
-def test_the_history_is_bounded_and_keeps_the_newest():
+def test_history_is_bounded_and_keeps_newest():
     record = created(None, 1, now_ms=0)
     for number in range(HISTORY_RESHAPES_MAX + 5):
         record = splitting(record, f"op-{number}").abandoned("tried").cleared(now_ms=number)
@@ -70,7 +70,7 @@ def test_the_history_is_bounded_and_keeps_the_newest():
     assert record.history[-1].op == f"op-{HISTORY_RESHAPES_MAX + 4}"
 
 
-def test_an_aborted_plan_keeps_its_ids_burned_h_a10_h_c2():
+def test_aborted_plan_keeps_its_ids_burned_h_a10_h_c2():
     record = splitting(created(None, 1, now_ms=0)).abandoned("no room").cleared(now_ms=1)
     assert record.history[0].outcome is Outcome.ABORTED
     again = splitting(record, "op-2").intent
@@ -78,7 +78,7 @@ def test_an_aborted_plan_keeps_its_ids_burned_h_a10_h_c2():
     assert [child.id for child in again.children] == [3, 4]
 
 
-def test_the_second_life_of_a_name_repeats_nothing_of_the_first_h_c1_h_c5():
+def test_second_incarnation_repeats_nothing_of_first_h_c1_h_c5():
     first = split(created(None, 1, now_ms=100).claimed())
     tomb = first.deleting().buried()
     assert (tomb.lifecycle, len(tomb.layout), tomb.history) == (Lifecycle.GONE, 0, ())
@@ -91,20 +91,20 @@ def test_the_second_life_of_a_name_repeats_nothing_of_the_first_h_c1_h_c5():
 
 
 @pytest.mark.parametrize("step", ["live", "deleting"])
-def test_a_name_is_free_only_when_its_tombstone_stands(step):
+def test_name_is_free_only_when_its_tombstone_stands(step):
     record = created(None, 1, now_ms=0)
     with pytest.raises(AlreadyExists):
         created(record if step == "live" else record.deleting(), 1, now_ms=1)
 
 
-def test_routing_is_pinned_by_the_first_and_shown_by_a_new_epoch_h_e12():
+def test_first_producer_pins_routing_in_new_epoch_h_e12():
     record = created(None, 1, now_ms=0)
     pinned = record.pinned(Routing.LOW16)
     assert (pinned.routing, pinned.epoch) == (Routing.LOW16, record.epoch + 1)
     assert pinned.pinned(Routing.HIGH16) is pinned
 
 
-def test_where_the_low_half_routes_every_segment_has_one_entry_bucket_for_ever():
+def test_low_half_routing_keeps_one_entry_bucket():
     record = created(None, 2, now_ms=0, buckets=4)
     assert {one.buckets for one in record.pinned(Routing.HIGH16).layout.segments} == {4}
     low = record.pinned(Routing.LOW16)
@@ -115,14 +115,14 @@ def test_where_the_low_half_routes_every_segment_has_one_entry_bucket_for_ever()
     assert {one.buckets for one in merged.layout.segments} == {1}
 
 
-def test_nothing_is_committed_without_an_intent():
+def test_nothing_is_committed_without_intent():
     with pytest.raises(Conflict):
         created(None, 1, now_ms=0).committed({}, fence=0, now_ms=1)
     with pytest.raises(Conflict):
         created(None, 1, now_ms=0).abandoned("why")
 
 
-def test_a_merge_intent_reserves_all_its_parents_h_a3():
+def test_merge_intent_reserves_all_its_parents_h_a3():
     record = created(None, 3, now_ms=0)
     layout, children = record.layout.burned([record.layout.merge_range([SegmentId(0), SegmentId(1), SegmentId(2)])])
     intent = Intent("m", Kind.MERGE, (SegmentId(0), SegmentId(1), SegmentId(2)), children, Term(0))
@@ -139,7 +139,7 @@ def migrating(record: Record) -> Record:
     return record.intended(Intent("op-m", Kind.MIGRATE, parents, children, record.term), layout)
 
 
-def test_a_plain_topic_has_a_record_above_what_clients_were_shown_and_keeps_its_topics_when_that_goes():
+def test_plain_topic_record_keeps_epochs_and_topics():
     record = plain(None, PARTS, now_ms=9)
     assert record.is_plain
     assert record.epoch > len(PARTS)
@@ -147,27 +147,27 @@ def test_a_plain_topic_has_a_record_above_what_clients_were_shown_and_keeps_its_
     assert list(record.own()) == []
 
 
-def test_a_migration_under_way_is_taken_back_with_its_children_and_without_the_plain_topics():
+def test_migration_is_cancelled_with_children_and_without_plain_topics():
     record = migrating(plain(None, PARTS, now_ms=9))
     assert record.is_migrating
     assert [one.id for one in record.own()] == [2, 3]
     assert not record.abandoned("why").is_migrating
 
 
-def test_a_migrated_topic_takes_its_plain_topics_along_when_it_is_deleted():
+def test_deletion_of_migrated_topic_includes_plain_topics():
     after = migrating(plain(None, PARTS, now_ms=9)).committed({}, fence=0, now_ms=10)
     assert not after.is_plain
     assert [one.legacy_topic for one in after.own()] == [*PARTS, "", ""]
 
 
-def test_partitions_come_to_a_plain_topic_and_not_to_one_that_was_migrated():
+def test_partitions_join_plain_topic_and_not_migrated_one():
     record = plain(None, PARTS[:1], now_ms=9)
     assert [one.legacy_topic for one in record.grown(PARTS).layout.active] == list(PARTS)
     after = migrating(record).committed({}, fence=0, now_ms=10)
     assert after.grown(PARTS) == after
 
 
-def test_segments_of_a_plain_topic_whose_name_had_a_scalable_life_never_meet_the_ids_of_that_h_c1():
+def test_segment_ids_never_repeat_earlier_scalable_incarnation_h_c1():
     first = split(created(None, 1, now_ms=9)).buried()
     second = plain(first, PARTS, now_ms=8)
     assert [one.id for one in second.layout.active] == [0, 1], "the numbers of partitions: clients go by them"

@@ -26,7 +26,7 @@ def named(number: int) -> TopicName:
     return topic_name(f"topic://public/default/t{number}")
 
 
-async def test_same_bytes_are_the_same_record_and_another_write_is_seen_at_once() -> None:
+async def test_equal_bytes_are_equal_record_and_writes_are_seen() -> None:
     store = MemoryStore()
     records, others = RecordStore(store), RecordStore(store)
     made = created(None, 4, now_ms=1)
@@ -42,7 +42,7 @@ async def test_same_bytes_are_the_same_record_and_another_write_is_seen_at_once(
     assert back == made
 
 
-async def test_what_is_kept_is_bounded_and_the_one_used_last_stays() -> None:
+async def test_what_is_kept_is_bounded_and_one_used_last_stays() -> None:
     records = RecordStore(MemoryStore())
     for number in range(RECORDS_DECODED_MAX):
         await records.write(named(number), created(None, 1, now_ms=number), ABSENT)
@@ -54,7 +54,7 @@ async def test_what_is_kept_is_bounded_and_the_one_used_last_stays() -> None:
     assert len(records._decoded) == RECORDS_DECODED_MAX
 
 
-async def test_read_for_a_decision_is_fresh_on_a_lagging_follower_h_b8() -> None:
+async def test_read_for_decision_is_fresh_on_lagging_follower_h_b8() -> None:
     store = MemoryStore()
     lagging = MemoryStore(content=store.content, fault_rates=FaultRates(stale=1.0, lag_s=60.0))
     records, readers = RecordStore(store), RecordStore(lagging)
@@ -70,7 +70,7 @@ async def test_read_for_a_decision_is_fresh_on_a_lagging_follower_h_b8() -> None
         assert await readers.fresh(named(0)) == (record, version)
 
 
-async def test_decision_over_an_outdated_read_is_made_again_h_b8() -> None:
+async def test_decision_over_outdated_read_is_made_again_h_b8() -> None:
     store = MemoryStore()
     records, others = RecordStore(store), RecordStore(store)
     await records.write(named(0), created(None, 1, now_ms=1), ABSENT)
@@ -83,7 +83,7 @@ async def test_decision_over_an_outdated_read_is_made_again_h_b8() -> None:
     assert (after.term, after.subs_gen) == (before.term + 1, before.subs_gen + 1), "both changes are in the record"
 
 
-async def test_update_never_creates_a_deleted_record_h_h5() -> None:
+async def test_update_never_creates_deleted_record_h_h5() -> None:
     store = MemoryStore()
     records, leader = RecordStore(store), RecordStore(store)
     name, record = named(0), created(None, 1, now_ms=1).claimed()

@@ -48,11 +48,11 @@ RICH = Subscription(
 
 
 @pytest.mark.parametrize("one", [RICH, Subscription("s", Type.QUEUE, 0, 1)])
-def test_a_subscription_comes_back_as_it_was(one):
+def test_subscription_comes_back_as_it_was(one):
     assert decode(one.name, encode(one)) == one
 
 
-def test_unknown_fields_survive_and_a_newer_version_is_refused():
+def test_unknown_fields_survive_and_newer_version_is_refused():
     body = json.loads(encode(RICH))
     body["later"] = [1]
     assert json.loads(encode(decode("s", json.dumps(body).encode())))["later"] == [1]

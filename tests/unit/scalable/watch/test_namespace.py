@@ -43,7 +43,7 @@ class Seen:
 
 
 @pytest.mark.setup(2)
-async def test_every_broker_hears_of_topics_that_any_broker_makes_and_deletes(cluster: Cluster) -> None:
+async def test_every_broker_learns_created_and_deleted_topics(cluster: Cluster) -> None:
     one, other = cluster.members
     await one.service.create(NAME, properties={"k": "v"})
     seen, late = Seen(), Seen()
@@ -69,7 +69,7 @@ async def test_every_broker_hears_of_topics_that_any_broker_makes_and_deletes(cl
 
 
 @pytest.mark.setup(1)
-async def test_a_topic_that_is_made_anew_is_another_life(cluster: Cluster) -> None:
+async def test_topic_that_is_made_anew_is_another_life(cluster: Cluster) -> None:
     [one] = cluster.members
     seen = Seen()
     one.service.members.watch(HERE, seen)
@@ -85,7 +85,7 @@ async def test_a_topic_that_is_made_anew_is_another_life(cluster: Cluster) -> No
 
 
 @pytest.mark.setup(1)
-async def test_a_record_that_cannot_be_read_is_no_topic_and_harms_no_other(cluster: Cluster) -> None:
+async def test_unreadable_record_is_no_topic_and_harms_no_other(cluster: Cluster) -> None:
     [one] = cluster.members
     await one.service.create(NAME)
     await one.metadata.put(paths.scalable(OTHER), b"{")
@@ -96,7 +96,7 @@ async def test_a_record_that_cannot_be_read_is_no_topic_and_harms_no_other(clust
 
 
 @pytest.mark.setup(1)
-async def test_a_plain_topic_with_stream_consumers_is_no_member_until_it_is_migrated(cluster: Cluster) -> None:
+async def test_plain_topic_with_stream_consumers_is_no_member_before_migration(cluster: Cluster) -> None:
     [one] = cluster.members
     plain = topic_name("persistent://public/default/orders")
     await one.node.segments.plains.stand_in(plain)
@@ -123,7 +123,7 @@ class Paged(MemoryStore):
             yield item
 
 
-async def test_what_changes_while_the_topics_are_listed_is_heard() -> None:
+async def test_what_changes_while_topics_are_listed_is_heard() -> None:
     files: Any = NoFiles()
     runtime = InlineRuntime(files)
     store = Paged(runtime)
@@ -148,7 +148,7 @@ async def test_what_changes_while_the_topics_are_listed_is_heard() -> None:
 
 
 @pytest.mark.setup(2)
-async def test_after_events_that_may_have_been_lost_everything_is_listed_again(cluster: Cluster) -> None:
+async def test_lost_events_cause_full_listing(cluster: Cluster) -> None:
     one, other = cluster.members
     await one.service.create(NAME)
     seen = Seen()

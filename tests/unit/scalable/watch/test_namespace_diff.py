@@ -11,7 +11,7 @@ ONE = Member(1)
 RED = Member(1, (("colour", "red"), ("size", "1")))
 
 
-def test_the_whole_list_comes_first_in_order_and_has_only_what_matches_all_filters() -> None:
+def test_first_list_is_ordered_and_filtered() -> None:
     members = {"b": RED, "a": RED, "c": ONE, "d": Member(1, (("colour", "red"),))}
     assert NamespaceDiff().begun(members) == ("a", "b", "c", "d")
     assert NamespaceDiff([("colour", "red"), ("size", "1")]).begun(members) == ("a", "b")
@@ -27,7 +27,7 @@ def test_what_came_and_went_between_two_looks_is_never_mentioned() -> None:
     assert not membership.due
 
 
-def test_a_topic_that_was_deleted_and_made_anew_is_told_as_gone_and_as_new() -> None:
+def test_recreated_topic_is_notified_as_removed_and_added() -> None:
     membership = NamespaceDiff()
     membership.begun({"t": ONE})
     membership.noted("t", None)
@@ -36,7 +36,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_told_as_gone_and_as_new() -> 
     assert not membership.due
 
 
-def test_a_topic_whose_properties_change_comes_and_goes() -> None:
+def test_topic_whose_properties_change_comes_and_goes() -> None:
     membership = NamespaceDiff([("colour", "red")])
     assert membership.begun({"t": ONE}) == ()
     membership.noted("t", RED)
@@ -49,7 +49,7 @@ _lives = st.none() | st.builds(Member, st.integers(1, 3), st.sampled_from([(), (
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), _lives, st.booleans()), max_size=30), st.booleans())
-def test_what_was_told_is_what_there_is_whenever_it_is_told(steps, filtered) -> None:
+def test_notified_list_equals_existing_topics(steps, filtered) -> None:
     membership = NamespaceDiff([("k", "v")] if filtered else [])
     now: dict[str, Member] = {}
     told = dict.fromkeys(membership.begun(now), 0)

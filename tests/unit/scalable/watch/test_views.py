@@ -10,7 +10,7 @@ from tests.unit.scalable.world import NAME, Cluster, pass_s, settle, spawn
 
 
 @pytest.mark.setup(2)
-async def test_a_watch_is_told_at_once_then_of_every_change_and_of_the_end(cluster: Cluster) -> None:
+async def test_watch_receives_state_changes_and_end(cluster: Cluster) -> None:
     leader, other = cluster.members
     await leader.service.create(NAME)
     seen: list[TopicView | None] = []
@@ -44,7 +44,7 @@ async def test_a_watch_is_told_at_once_then_of_every_change_and_of_the_end(clust
 
 
 @pytest.mark.setup(2)
-async def test_whoever_shows_a_reshape_that_nobody_leads_has_it_finished(cluster: Cluster) -> None:
+async def test_whoever_shows_reshape_that_nobody_leads_has_it_finished(cluster: Cluster) -> None:
     leader, other = cluster.members
     await leader.service.create(NAME)
     seen: list[TopicView | None] = []
@@ -61,7 +61,7 @@ async def test_whoever_shows_a_reshape_that_nobody_leads_has_it_finished(cluster
 
 
 @pytest.mark.setup(2)
-async def test_a_watch_is_told_of_another_leader_and_of_segments_that_moved(cluster: Cluster) -> None:
+async def test_watch_receives_new_leader_and_moved_segments(cluster: Cluster) -> None:
     await cluster.join()
     leader, other, third = cluster.members
     await leader.service.create(NAME, segments=8)

@@ -68,7 +68,7 @@ def a_session(watches: Watches, peer: Peer, id: int, *, extended: bool = False) 
     return session, ended
 
 
-def test_a_session_is_told_what_is_known_and_then_every_change_until_it_closes():
+def test_session_receives_state_and_every_change_until_closed():
     source, peer = Source(ONE), Peer()
     watches = Watches(source.follow)
     session, _ = a_session(watches, peer, 7)
@@ -82,7 +82,7 @@ def test_a_session_is_told_what_is_known_and_then_every_change_until_it_closes()
     assert len(watches) == 0
 
 
-def test_a_layout_that_comes_later_than_the_question_is_the_answer():
+def test_layout_that_comes_later_than_question_is_answer():
     source, peer = Source(late=True), Peer()
     watches = Watches(source.follow)
     a_session(watches, peer, 1)
@@ -98,7 +98,7 @@ def test_what_changes_nothing_that_is_shown_is_not_told_again():
     assert peer.told == [(1, 0)]
 
 
-def test_a_peer_that_does_not_read_gets_the_newest_when_it_does_and_nothing_in_between():
+def test_slow_peer_receives_newest_layout_only():
     source, peer, other = Source(ONE), Peer(), Peer()
     watches = Watches(source.follow)
     session, _ = a_session(watches, peer, 1)
@@ -114,7 +114,7 @@ def test_a_peer_that_does_not_read_gets_the_newest_when_it_does_and_nothing_in_b
     assert peer.told == [(1, 0), (1, 2)]
 
 
-def test_many_sessions_cost_one_encoding_and_one_write_a_connection():
+def test_many_sessions_cost_one_encoding_and_one_write_connection():
     source = Source(ONE)
     watches = Watches(source.follow)
     peers = [Peer() for _ in range(10)]
@@ -127,7 +127,7 @@ def test_many_sessions_cost_one_encoding_and_one_write_a_connection():
     assert all(peer.told[-20:] == [(id, 1) for id in range(20)] for peer in peers)
 
 
-def test_a_topic_that_goes_ends_its_sessions_with_a_word_and_a_new_one_of_its_name_starts_anew():
+def test_deleted_topic_ends_sessions_and_successor_starts_again():
     source, peer = Source(ONE), Peer()
     watches = Watches(source.follow)
     first, ended = a_session(watches, peer, 1)
@@ -142,7 +142,7 @@ def test_a_topic_that_goes_ends_its_sessions_with_a_word_and_a_new_one_of_its_na
     assert peer.told[-1] == (2, 0)
 
 
-def test_a_topic_that_is_gone_before_the_watch_begins_is_told_and_not_followed():
+def test_topic_deleted_before_watch_is_reported_and_not_followed():
     source, peer = Source(None), Peer()
     _, ended = a_session(Watches(source.follow), peer, 3)
     assert ended == [3]
@@ -150,7 +150,7 @@ def test_a_topic_that_is_gone_before_the_watch_begins_is_told_and_not_followed()
     assert peer.told == [(3, "Scalable topic not found: topic://t/n/x")]
 
 
-def test_the_close_of_an_old_session_does_not_end_the_new_one_of_its_number():
+def test_close_of_old_session_keeps_new_one_of_number():
     source, peer = Source(ONE), Peer()
     watches = Watches(source.follow)
     old, _ = a_session(watches, peer, 1)
@@ -160,7 +160,7 @@ def test_the_close_of_an_old_session_does_not_end_the_new_one_of_its_number():
     assert peer.told == [(1, 0), (1, 0), (1, 1)]
 
 
-def test_our_own_fields_go_to_the_sessions_that_know_them():
+def test_our_own_fields_go_to_sessions_that_know_them():
     source, peer = Source(ONE), Peer()
     watches = Watches(source.follow)
     a_session(watches, peer, 1, extended=True)

@@ -23,7 +23,7 @@ def write(folder: Path, batch: int, *lines: str, done: bool = True) -> None:
         (folder / "commits" / str(batch)).write_text("v1\n{}")
 
 
-def test_the_newest_batch_counts_by_number_and_not_by_name(tmp_path: Path):
+def test_newest_batch_counts_by_number_and_not_by_name(tmp_path: Path):
     write(tmp_path, 9, OURS.text)
     write(tmp_path, 10, OURS.text, done=False)
     (tmp_path / "offsets" / ".9.crc").write_bytes(b"\0")
@@ -37,7 +37,7 @@ def test_sources_of_other_kinds_are_left_out(tmp_path: Path):
 
 
 @pytest.mark.parametrize("folder", ["", "offsets"])
-def test_a_folder_that_is_none_is_said(tmp_path: Path, folder: str):
+def test_folder_that_is_none_is_said(tmp_path: Path, folder: str):
     (tmp_path / folder).mkdir(exist_ok=True)
     with pytest.raises(Misuse, match="checkpointLocation"):
         newest(tmp_path)

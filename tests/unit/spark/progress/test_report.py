@@ -18,12 +18,12 @@ def reported(messages: int, oldest_ms: int = OLDEST_MS) -> str:
     return json.dumps(Report(SourceOffset(Epoch(0), {}), SegmentLag(messages, messages * 10, oldest_ms)).document())
 
 
-def test_lag_adds_up_the_sources_and_takes_the_oldest():
+def test_lag_adds_up_sources_and_takes_oldest():
     lag = lag_of("id", "mine", 7, AT, [reported(5), None, reported(3, OLDEST_MS + 4000), '{"kafka": {}}', "null"])
     assert lag == Lag("id", "mine", 7, 8, 80, 10.0)
 
 
-def test_query_without_a_source_of_ours_has_no_lag():
+def test_query_without_source_of_ours_has_no_lag():
     assert lag_of("id", "", 0, AT, [None, "null", "{}", "[1]", "not JSON", '{"behind": {"messages": "many"}}']) is None
 
 

@@ -75,12 +75,12 @@ def test_what_is_no_batch_is_corrupt(good, bad):
 
 
 @pytest.mark.parametrize("count", [-1, 0, 19, 21, 2**31 - 1])
-def test_a_batch_holds_as_many_as_it_claims(count):
+def test_batch_holds_as_many_as_it_claims(count):
     with pytest.raises(Corrupt):
         locate(row(SIZE) * 20, count)
 
 
-def test_the_fields_of_a_row():
+def test_fields_of_row():
     said = pb.SingleMessageMetadata(
         properties=[pb.KeyValue(key="a", value="b"), pb.KeyValue(key="c", value="d")],
         partition_key="key",
@@ -128,7 +128,7 @@ def test_fields_that_are_not_there():
         SIZE + b"\x48\x80",
     ],
 )
-def test_a_row_that_is_written_otherwise_is_left_to_protobuf(metadata):
+def test_row_that_is_written_otherwise_is_left_to_protobuf(metadata):
     assert fields(metadata).strange[0]
 
 
@@ -154,7 +154,7 @@ def told(values: list[bytes], before: bytes = b"") -> tuple[bytes, list[int]]:
 
 @pytest.mark.parametrize("largest", [b"", bytes(1 << 16)])
 @pytest.mark.parametrize("before", [b"", b"metadata"])
-def test_rows_are_where_the_index_says_and_that_is_where_they_are(before, largest):
+def test_rows_are_where_index_states(before, largest):
     data, sizes = told([*UNEVEN, largest], before)
     bodies, ends = locate(data, len(sizes), len(before), size_index(sizes))
     loose_bodies, loose_ends = locate(data, len(sizes), len(before))
@@ -174,13 +174,13 @@ def test_rows_are_where_the_index_says_and_that_is_where_they_are(before, larges
         lambda index: b"\x02" + bytes(len(index) - 1),
     ],
 )
-def test_an_index_that_does_not_fit_is_as_good_as_none(spoil):
+def test_index_that_does_not_fit_is_as_good_as_none(spoil):
     data, sizes = told([bytes(1), bytes(200), *UNEVEN])
     found = locate(data, len(sizes), 0, spoil(size_index(sizes)))
     assert [list(one) for one in found] == [list(one) for one in locate(data, len(sizes))]
 
 
-def test_an_index_that_fits_and_lies_about_payloads_is_found_out():
+def test_index_that_fits_and_lies_about_payloads_is_found_out():
     inner = row(b"\x18\x01", b"q")
     first, second = row(b"\x18\x09", b"zz" + inner), row(SIZE)
     bodies, ends = locate(first + second, 2, 0, size_index([len(first) - len(inner), len(inner) + len(second)]))

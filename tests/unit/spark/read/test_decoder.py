@@ -69,14 +69,14 @@ def expected(data: list[bytes], routing: Routing = Routing.HIGH16) -> list[dict]
 
 @given(st.lists(entries, max_size=5), st.sampled_from(Routing))
 @settings(max_examples=30)
-def test_rows_are_those_of_the_client(data, routing):
+def test_rows_are_those_of_client(data, routing):
     assert decoded(data, routing=routing) == expected(data, routing)
 
 
 @pytest.mark.slow
 @given(st.lists(entries, max_size=12), st.sampled_from(Routing))
 @settings(max_examples=500)
-def test_rows_are_those_of_the_client_over_thousands_of_topics(data, routing):
+def test_rows_are_those_of_client_over_thousands_of_topics(data, routing):
     assert decoded(data, routing=routing) == expected(data, routing)
 
 
@@ -86,14 +86,14 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("frame", PLAIN, ids=lambda frame: frame["file"])
-def test_entries_of_the_java_clients_are_read_as_the_client_reads_them(frame):
+def test_entries_of_java_clients_are_read_as_client_reads_them(frame):
     data = frame["bytes"][8 + frame["command_size"] :]
     assert decoded([data]) == expected([data])
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 1000, 16383, 16384])
 @pytest.mark.parametrize("count", [1, 15, 16, 40])
-def test_batches_of_one_shape_at_the_edges_of_numbers(size, count):
+def test_batches_of_one_shape_at_edges_of_numbers(size, count):
     values = [bytes([place % 256]) * size for place in range(count)]
     for first in (0, 120, 16_380):  # the sequence ids grow by a byte within the batch
         data = keyed(values, [b"k%06d" % place for place in range(count)], first)
@@ -102,7 +102,7 @@ def test_batches_of_one_shape_at_the_edges_of_numbers(size, count):
 
 @given(st.integers(16, 60), st.integers(0, 59), st.integers(0, 40), st.integers(0, 127))
 @settings(max_examples=60)
-def test_one_message_of_another_shape_among_many_of_one_is_seen(count, place, at, byte):
+def test_single_message_of_another_shape_is_detected(count, place, at, byte):
     """A batch of one shape with one byte changed: read as the client reads it, or refused."""
     data = keyed([b"v" * 30] * count, [b"key-1"] * count)
     opened = wire.open_entry(data)
@@ -133,7 +133,7 @@ def test_damaged_entries_are_corrupt_or_read_and_nothing_else(data, changes, tru
 
 @given(st.binary(max_size=60), st.integers(-1, 2**31 - 1), st.integers(0, 4), st.integers(0, 2**32 - 1))
 @settings(max_examples=100)
-def test_a_batch_of_garbage_is_corrupt_or_read_and_nothing_else(payload, count, kind, size):
+def test_batch_of_garbage_is_corrupt_or_read_and_nothing_else(payload, count, kind, size):
     said = head(num_messages_in_batch=count, compression=kind, uncompressed_size=size)
     try:
         decoded([wire.close_entry(said, payload)])
@@ -145,7 +145,7 @@ def test_a_batch_of_garbage_is_corrupt_or_read_and_nothing_else(payload, count, 
     st.lists(values, min_size=2, max_size=20), st.lists(st.integers(0, 300), max_size=20), st.sampled_from([0, 2, 4, 5])
 )
 @settings(max_examples=100)
-def test_whatever_an_index_says_rows_are_those_of_the_client_or_it_is_corrupt(bodies, said, width):
+def test_indexed_rows_equal_client_rows_or_are_corrupt(bodies, said, width):
     index = bytes([width]) + b"".join(size.to_bytes(width or 2, "little") for size in said)
     data = batch([({"partition_key": "k"}, body) for body in bodies], size_index=index)
     try:
@@ -157,7 +157,7 @@ def test_whatever_an_index_says_rows_are_those_of_the_client_or_it_is_corrupt(bo
 
 @given(st.lists(values, min_size=1, max_size=40), st.lists(st.binary(max_size=9), min_size=40, max_size=40), kinds)
 @settings(max_examples=30)
-def test_a_batch_with_its_index_is_read_as_the_client_reads_it(bodies, names, kind):
+def test_batch_with_its_index_is_read_as_client_reads_it(bodies, names, kind):
     gathered = Batch(0.0)
     for body, name in zip(bodies, names, strict=False):
         gathered.add(body, keyed_by(name.hex()), None)
@@ -168,7 +168,7 @@ def test_a_batch_with_its_index_is_read_as_the_client_reads_it(bodies, names, ki
 
 @given(st.binary(min_size=2, max_size=30), st.integers(0, 8))
 @settings(max_examples=150)
-def test_metadata_of_garbage_is_read_as_protobuf_reads_it_or_corrupt(noise, size):
+def test_garbage_metadata_is_read_as_by_protobuf_or_corrupt(noise, size):
     one = noise + b"\x18" + bytes([size])
     payload = len(one).to_bytes(4, "big") + one + bytes(size)
     data = wire.close_entry(head(num_messages_in_batch=1), payload)
@@ -181,7 +181,7 @@ def test_metadata_of_garbage_is_read_as_protobuf_reads_it_or_corrupt(noise, size
     assert [row["value"] for row in found] == shown
 
 
-def test_a_broken_checksum_is_seen_and_nothing_of_the_entry_is_gathered():
+def test_broken_checksum_is_seen_and_nothing_of_entry_is_gathered():
     decoder = Decoder(["value"])
     decoder.add(5, 0, single(b"good"))
     with pytest.raises(BadChecksum):
@@ -196,12 +196,12 @@ def test_unpacking_is_bounded_before_anything_is_made():
     assert len(decoded([bomb], ["value"], payload_bytes_max=100_000)[0]["value"]) == 100_000
 
 
-def test_a_claim_of_many_messages_costs_nothing():
+def test_claim_of_many_messages_costs_nothing():
     with pytest.raises(Corrupt, match="too small for its number"):
         decoded([wire.close_entry(head(num_messages_in_batch=2**31 - 1), bytes(1000))])
 
 
-def test_what_cannot_be_read_yet_is_refused_rather_than_left_out():
+def test_unsupported_encoding_is_refused_and_not_skipped():
     chunks = wire.chunks(head(), bytes(100), 60)
     secret = single(b"x", encryption_keys=[pb.EncryptionKeys(key="k", value=b"v")])
     for data in (chunks[0], secret):
@@ -217,13 +217,13 @@ def test_messages_that_compaction_took_out_are_not_shown():
     assert [row["value"] for row in decoded([batch([({"compacted_out": True}, b""), ({}, b"x")])])] == [b"x"]
 
 
-def test_a_key_that_is_not_text_is_bytes_all_the_same():
+def test_key_that_is_not_text_is_bytes_all_same():
     raw = b"\x12\x02\xff\xfe\x18\x01"
     payload = len(raw).to_bytes(4, "big") + raw + b"v"
     assert decoded([wire.close_entry(head(num_messages_in_batch=1), payload)], ["key"]) == [{"key": b"\xff\xfe"}]
 
 
-def test_a_time_beyond_all_calendars_is_shown_as_the_last_one():
+def test_time_beyond_all_calendars_is_shown_as_last_one():
     decoder = Decoder(["event_time", "publish_time"])
     decoder.add(5, 0, single(b"", event_time=2**64 - 1, publish_time=2**64 - 1))
     made = decoder.take()
@@ -233,7 +233,7 @@ def test_a_time_beyond_all_calendars_is_shown_as_the_last_one():
 
 
 @pytest.mark.parametrize("flags", [b"\x30\x01", b""])
-def test_a_row_written_in_another_order_is_read_as_the_client_reads_it(flags):
+def test_row_in_another_field_order_is_read_equally(flags):
     raw = b"\x48\x01\x3a\x01o\x40\x85\x01" + flags + b"\x28\x09\x0a\x06\x0a\x01a\x12\x01b\x18\x01\x12\x04YWJj\x58\x01"
     strange = len(raw).to_bytes(4, "big") + raw + b"v"
     usual = row_bytes(pb.SingleMessageMetadata(payload_size=1, partition_key="k", sequence_id=1), b"v")
@@ -246,7 +246,7 @@ def row_bytes(said: pb.SingleMessageMetadata, value: bytes) -> bytes:
     return said.ByteSize().to_bytes(4, "big") + said.SerializeToString() + value
 
 
-def test_a_sequence_id_beyond_java_numbers_reads_as_java_would():
+def test_sequence_id_beyond_java_numbers_reads_as_java_would():
     for data in (single(b"", sequence_id=2**64 - 1), batch([({"sequence_id": 2**64 - 1}, b"")])):
         assert decoded([data], ["sequence_id"]) == [{"sequence_id": -1}]
 
@@ -254,7 +254,7 @@ def test_a_sequence_id_beyond_java_numbers_reads_as_java_would():
 # What a task wants
 
 
-def test_only_the_columns_that_were_asked_for_in_their_order():
+def test_only_columns_that_were_asked_for_in_their_order():
     decoder = Decoder(["__segment", "value"], segment=9)
     decoder.add(5, 0, single(b"x"))
     made = decoder.take()
@@ -262,7 +262,7 @@ def test_only_the_columns_that_were_asked_for_in_their_order():
     assert made.to_pylist() == [{"__segment": 9, "value": b"x"}]
 
 
-def test_nothing_gathered_is_an_empty_batch_of_the_same_columns():
+def test_nothing_gathered_is_empty_batch_of_same_columns():
     for names in (ALL, ["value"]):
         made = Decoder(names).take()
         assert (made.num_rows, made.schema) == (0, columns.schema(names))
@@ -281,7 +281,7 @@ def test_no_type_that_spark_does_not_take():
 POSITIONS = [ReadPosition(5, entry, row) for entry in range(4) for row in range(3)]
 
 
-def test_rows_outside_the_piece_are_left_out():
+def test_rows_outside_piece_are_left_out():
     data = [batch([({}, b"%d" % (3 * entry + row)) for row in range(3)]) for entry in range(4)]
     for start in (START, *POSITIONS[:9], ReadPosition(4, 99)):
         for end in (DONE, *POSITIONS[9:], ReadPosition(5, 2, 99)):
@@ -292,7 +292,7 @@ def test_rows_outside_the_piece_are_left_out():
 
 @given(st.lists(entries, max_size=4), st.integers(0, 0xFFFF), st.booleans(), st.sampled_from(Routing))
 @settings(max_examples=40)
-def test_every_row_is_for_one_of_the_tasks_that_share_a_segment(data, edge, strays, routing):
+def test_every_row_is_for_one_of_tasks_that_share_segment(data, edge, strays, routing):
     own = HashRange(0x1000, 0xEFFF)
     low = SegmentSlice(3, own, START, DONE, keys=(HashRange(0, edge),), strays=strays)
     high = SegmentSlice(
@@ -334,19 +334,19 @@ def test_entry_of_another_bucket_is_not_opened():
     assert decoded([broken], ["value"], piece=piece) == []
 
 
-def test_a_single_message_that_was_read_is_not_read_again():
+def test_single_message_that_was_read_is_not_read_again():
     piece = SegmentSlice(3, FULL, ReadPosition(5, 0, 1), DONE)
     assert decoded([single(b"old"), single(b"new")], ["value"], piece=piece) == [{"value": b"new"}]
 
 
-def test_a_filter_works_without_the_column_that_shows_it():
+def test_filter_works_without_column_that_shows_it():
     keys = [b"k%d" % number for number in range(100)]
     piece = SegmentSlice(3, FULL, START, DONE, keys=(HashRange(0, 0x7FFF),))
     found = decoded([keyed([b"v"] * 100, keys)], ["key"], piece=piece)
     assert [row["key"] for row in found] == [key for key in keys if segment_hash(key, Routing.HIGH16) < 0x8000]
 
 
-def test_batches_are_handed_on_when_they_are_large_enough_and_never_empty():
+def test_batches_are_passed_on_when_large_and_never_empty():
     data = [(5, place, batch([({}, bytes(100))] * 10)) for place in range(10)]
     assert [one.num_rows for one in record_batches(Decoder(["value"]), data, rows_max=30)] == [30, 30, 30, 10]
     assert [one.num_rows for one in record_batches(Decoder(["value"]), data, bytes_max=5000)] == [50, 50]

@@ -9,14 +9,14 @@ from magnetar.spark.read.columns import TYPES
 from magnetar.spark.read.spark_types import KINDS, ddl
 
 
-def test_every_column_has_a_type_of_spark_too():
+def test_every_column_has_type_of_spark_too():
     assert list(KINDS) == list(TYPES)
 
 
-def test_the_schema_of_columns_quotes_their_names():
+def test_schema_of_columns_quotes_their_names():
     assert ddl(["key", "__segment"]) == "`key` binary, `__segment` bigint"
 
 
-def test_a_column_that_there_is_not_is_said_with_those_that_there_are():
+def test_missing_column_is_reported_with_existing_ones():
     with pytest.raises(Misuse, match=r"option columns: unknown column offset: expected some of key, value"):
         ddl(["key", "offset"])

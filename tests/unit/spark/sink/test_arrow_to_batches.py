@@ -67,7 +67,7 @@ def values(found: list[PrebuiltBatch]) -> list[tuple[Any, bytes]]:
 @pytest.mark.parametrize("keys", ["text", "some", "bytes"])
 @pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("cutting", [PLAIN, by_segments(LAYOUT, Routing.HIGH16, BatchLimits(60, 9000), 1 << 40)])
-def test_bytes_are_those_of_the_same_rows_one_by_one(keys: str, more: bool, cutting: BatchingPlan) -> None:
+def test_bytes_are_those_of_same_rows_one_by_one(keys: str, more: bool, cutting: BatchingPlan) -> None:
     batch = table(400, keys=keys, more=more)
     found = cut(batch, cutting)
     for one in found:
@@ -83,7 +83,7 @@ def test_bytes_are_those_of_the_same_rows_one_by_one(keys: str, more: bool, cutt
     ]
 
 
-def test_every_key_goes_to_its_segment_and_bucket_in_the_order_of_its_rows() -> None:
+def test_keys_go_to_segment_and_bucket_in_row_order() -> None:
     cutting = by_segments(LAYOUT, Routing.LOW16, BatchLimits(50, 1 << 20), 0)
     assert cutting is not None
     batch = table(2000, keys="text")
@@ -110,7 +110,7 @@ def test_every_key_goes_to_its_segment_and_bucket_in_the_order_of_its_rows() -> 
         assert len({sum(hash >= split for split in splits) for hash in stamped}) == 1
 
 
-def test_rows_without_keys_go_round_an_entry_at_a_time() -> None:
+def test_rows_without_keys_go_round_entry_at_time() -> None:
     cutting = by_segments(LAYOUT, Routing.HIGH16, BatchLimits(100, 1 << 20), 0)
     assert cutting is not None
     batch = pa.record_batch([pa.array([b"%d" % row for row in range(1000)])], names=["value"])
@@ -122,7 +122,7 @@ def test_rows_without_keys_go_round_an_entry_at_a_time() -> None:
         assert one.frame(STAMP, 99) == one_by_one(one)
 
 
-def test_a_row_larger_than_an_entry_is_alone() -> None:
+def test_row_larger_than_entry_is_alone() -> None:
     batch = pa.record_batch([pa.array([b"a", b"b" * 5000, b"c"])], names=["value"])
     assert [one.count for one in cut(batch, BatchingPlan(0, 1000, 4096))] == [1, 1, 1]
 
@@ -132,7 +132,7 @@ def test_entries_of_one_destination_are_about_alike() -> None:
     assert [one.count for one in cut(batch, BatchingPlan(0, 1000, 1 << 20))] == [501, 500]
 
 
-def test_a_slice_of_a_batch_is_its_own_rows() -> None:
+def test_slice_of_batch_is_its_own_rows() -> None:
     whole = table(90, more=True)
     batch = whole.slice(31, 40)
     (found,) = cut(batch, PLAIN)
@@ -140,7 +140,7 @@ def test_a_slice_of_a_batch_is_its_own_rows() -> None:
     assert values([found]) == values(cut(whole, PLAIN))[31:71]
 
 
-def test_a_batch_too_large_to_be_copied_is_written_in_parts() -> None:
+def test_batch_too_large_to_be_copied_is_written_in_parts() -> None:
     batch = table(100, keys="text")
     whole = values(cut(batch, PLAIN))
     found = list(sheaves(batch, batch.schema.names, PLAIN, bytes_max=batch.nbytes // 3))
@@ -153,7 +153,7 @@ def test_nothing_makes_nothing() -> None:
     assert cut(table(0), PLAIN) == []
 
 
-def test_a_time_before_all_times_is_refused() -> None:
+def test_time_before_all_times_is_refused() -> None:
     batch = pa.record_batch(
         [pa.array([b"a", b"b"]), pa.array([-5_000_000, 1], pa.timestamp("us"))], names=["value", "event_time"]
     )

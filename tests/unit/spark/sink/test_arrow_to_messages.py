@@ -27,7 +27,7 @@ def test_text_is_its_bytes() -> None:
     assert rows(value=pa.array(["é"])) == [("é".encode(), None)]
 
 
-def test_keys_of_bytes_are_text_where_they_are_and_bytes_where_they_are_not() -> None:
+def test_binary_keys_become_text_if_valid() -> None:
     [(_, text)] = rows(key=pa.array([b"a"]), value=pa.array([b"1"]))
     assert (text.key, text.key_base64) == ("a", False)
     found = rows(key=pa.array([b"a", b"\xff", None]), value=pa.array([b"1", b"2", b"3"]))
@@ -56,7 +56,7 @@ def test_columns_in_any_order_are_found_by_name() -> None:
     assert (value, fields.key) == (b"v", "k")
 
 
-def test_the_largest_row_is_found_by_all_that_it_holds() -> None:
+def test_largest_row_is_found_by_all_that_it_holds() -> None:
     pairs = [None, [("name", "x" * 20), ("none", None)], []]
     batch = pa.record_batch(
         [
@@ -92,12 +92,12 @@ def test_the_largest_row_is_found_by_all_that_it_holds() -> None:
         ([("value", "string"), ("topic", "binary")], "column topic is binary, but must be string: cast it"),
     ],
 )
-def test_a_schema_that_cannot_be_written_is_refused(schema: list[tuple[str, str]], words: str) -> None:
+def test_schema_that_cannot_be_written_is_refused(schema: list[tuple[str, str]], words: str) -> None:
     with pytest.raises(Misuse, match=words):
         check_columns(schema)
 
 
-def test_every_kind_that_a_column_may_have_is_taken() -> None:
+def test_every_kind_that_column_may_have_is_taken() -> None:
     check_columns(
         [
             ("key", "binary"),

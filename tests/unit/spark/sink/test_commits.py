@@ -14,13 +14,13 @@ from magnetar.spark.sink.commits import TaskCommit, commit
 ASKED = sink_options({"topic": "topic://t/n/x", "url": "pulsar://h:1"}, streaming=False)
 
 
-def test_what_was_odd_to_its_tasks_is_said_once_where_the_driver_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_of_tasks_are_logged_once_at_driver(capsys: pytest.CaptureFixture[str]) -> None:
     tasks = [TaskCommit("s", 0, warnings=("rows are not written again",)), TaskCommit("s", 0)]
     commit(ASKED, [*tasks, None, *tasks], 0, wait=True)
     assert capsys.readouterr().err == "magnetar: rows are not written again\n"
 
 
-def test_more_topics_than_a_batch_may_have_are_refused_before_any_commit() -> None:
+def test_too_many_topics_are_refused_before_any_commit() -> None:
     asked = sink_options({"url": "pulsar://h:1"}, streaming=False, topic_column=True)
     tasks = [TaskCommit("s", 0, ((f"topic://t/n/{task}-{number}", "x"),)) for task in "ab" for number in range(150)]
     with pytest.raises(LimitExceeded, match="names more than 256 topics"):

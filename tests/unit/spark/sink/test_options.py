@@ -11,25 +11,25 @@ from magnetar.spark.source.options import DEFAULT_URL
 TOPIC = {"topic": "topic://t/n/x"}
 
 
-def test_exactly_once_is_what_is_meant_unless_it_is_said_otherwise() -> None:
+def test_exactly_once_is_default() -> None:
     assert sink_options(TOPIC, streaming=True) == SinkOptions("topic://t/n/x", DEFAULT_URL, Delivery.EXACTLY_ONCE)
     for delivery in Delivery:
         assert sink_options({**TOPIC, "Delivery": delivery.upper()}, streaming=True).delivery is delivery
 
 
-def test_names_are_known_whatever_their_case_and_sparks_own_are_let_pass() -> None:
+def test_options_ignore_case_and_pass_those_of_spark() -> None:
     given = {"TOPIC": "rows", "SinkID": "mine", "checkpointlocation": "/c", "url": "pulsar://h:1"}
     asked = sink_options(given, streaming=True)
     assert (asked.topic, asked.sink, asked.url) == ("persistent://public/default/rows", "mine", "pulsar://h:1")
 
 
-def test_a_version_counts_the_writes_of_an_application() -> None:
+def test_version_counts_writes_of_application() -> None:
     asked = sink_options({**TOPIC, "txnAppId": "job", "txnVersion": "7"}, streaming=False)
     assert (asked.sink, asked.batch) == ("job", 7)
     assert sink_options(TOPIC, streaming=False).batch == -1
 
 
-def test_option_topic_wins_over_the_column_and_is_needed_without_it() -> None:
+def test_option_topic_wins_over_column_and_is_needed_without_it() -> None:
     assert sink_options({}, streaming=True, topic_column=True).topic == ""
     assert sink_options(TOPIC, streaming=True, topic_column=True).topic == "topic://t/n/x"
     with pytest.raises(Misuse, match=r"option topic is missing: .*, or add a column topic with the topic of each row"):
@@ -60,6 +60,6 @@ def test_what_cannot_be_is_refused_by_name(options: dict[str, str], streaming: b
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_a_topic_is_never_overwritten(streaming: bool) -> None:
+def test_topic_is_never_overwritten(streaming: bool) -> None:
     with pytest.raises(Misuse, match="cannot be overwritten"):
         sink_options(TOPIC, streaming=streaming, overwrite=True)

@@ -38,19 +38,19 @@ def test_rows_of_each_topic_come_together_and_in_order() -> None:
     assert [piece.schema.names for _, piece in found.pieces(batch([A, B]))] == [["value"], ["value"]]
 
 
-def test_two_spellings_of_a_name_are_one_topic() -> None:
+def test_two_spellings_of_name_are_one_topic() -> None:
     found = targets(["value", "topic"])
     full = "persistent://public/default/orders"
     assert parted(found, batch(["orders", full, "Persistent://public/default/orders"])) == [(full, ["0", "1", "2"])]
 
 
-def test_option_topic_sends_all_rows_there_whatever_the_column_says() -> None:
+def test_option_topic_sends_all_rows_there_whatever_column_says() -> None:
     found = targets(["topic", "value"], topic=A)
     rows = pa.record_batch([pa.array([B, None]), pa.array(["0", "1"])], names=["topic", "value"])
     assert [(topic, piece.to_pydict()) for topic, piece in found.pieces(rows)] == [(A, {"value": ["0", "1"]})]
 
 
-def test_rows_without_the_column_are_left_as_they_are() -> None:
+def test_rows_without_column_are_left_as_they_are() -> None:
     rows = pa.record_batch([pa.array(["0"])], names=["value"])
     assert list(targets(["value"], topic=A).pieces(rows)) == [(A, rows)]
 

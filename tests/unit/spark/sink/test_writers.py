@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar
 ASKED = sink_options({"topic": "topic://t/n/x", "url": "pulsar://h:1"}, streaming=False)
 
 
-def test_a_topic_that_is_not_there_is_an_error_that_names_the_option_and_what_to_do() -> None:
+def test_missing_topic_names_option_and_remedy() -> None:
     from magnetar.spark.sink.writers import found
 
     async def missing() -> None:
@@ -26,7 +26,7 @@ def test_a_topic_that_is_not_there_is_an_error_that_names_the_option_and_what_to
         assert words in str(told.value)
 
 
-def test_missing_topic_of_a_row_is_an_error_that_names_the_column() -> None:
+def test_missing_topic_of_row_is_error_that_names_column() -> None:
     from magnetar.spark.sink.writers import found
 
     async def missing() -> None:

@@ -32,7 +32,7 @@ def test_filters_on_columns_of_messages_narrow_what_is_read():
         assert wanted(columns) == filters.PushedFilters(first_ms=ms, keys=frozenset([b"k"]))
 
 
-def test_a_filter_on_a_field_that_is_called_as_a_column_of_messages_says_nothing_of_them():
+def test_filter_on_value_field_does_not_filter_message_column():
     moment = {"type": "long", "logicalType": "timestamp-millis"}
     names = ("key", "publish_time")
     schema = registered(record(("key", "bytes"), ("publish_time", moment)))

@@ -19,7 +19,7 @@ ONE = SourceOffset(Epoch(3), {SegmentId(0): DONE, SegmentId(2): ReadPosition(7, 
 TWO = SourceOffset(Epoch(1), {SegmentId(0): ReadPosition(1, 0)}, {SegmentId(0): ReadPosition(0, 0)}, topic=B)
 
 
-def test_offset_of_several_topics_is_read_back_as_it_was_written():
+def test_offset_of_several_topics_round_trips():
     both = Offset({B: TWO, A: ONE})
     assert multi_offset.parse(both.text) == Offset({A: ONE, B: TWO})
     assert both.text == Offset({A: ONE, B: TWO}).text, "one place has one form"
@@ -63,6 +63,6 @@ def test_text_that_is_no_offset_is_refused(document):
         multi_offset.from_document(document)
 
 
-def test_version_1_of_several_is_still_unknown_to_a_frontier():
+def test_version_1_of_several_is_still_unknown_to_frontier():
     with pytest.raises(Misuse, match="newer version"):
         source_offset.from_document(Offset({A: ONE}).document())

@@ -207,7 +207,7 @@ def act(world: World, seed: int, moves: int = 60) -> None:
 
 
 @pytest.mark.parametrize("order", ["chain", "barrier"])
-def test_every_row_of_every_topic_is_read_once_and_in_order(order):
+def test_rows_of_every_topic_are_read_once_in_order(order):
     for seed in range(12):
         world = World("x", "y", keyOrder=order, maxMessagesPerTrigger="7")
         act(world, seed)
@@ -223,7 +223,7 @@ def test_no_limit_takes_everything_of_all_topics_at_once():
     assert world.complete()
 
 
-def test_topics_share_a_limit_alike_and_the_modest_leave_the_rest():
+def test_topics_share_limit_alike_and_modest_leave_rest():
     assert fair_shares([1000, 1000, 1000], 90) == [30, 30, 30]
     assert fair_shares([1000, 5, 1000], 90) == [42, 5, 43]
     assert fair_shares([3, 2], 90) == [3, 2]
@@ -276,7 +276,7 @@ def test_checkpoint_of_one_topic_goes_on_with_more():
     assert set(end.parts) == set(world.topics)
 
 
-def test_topic_that_goes_is_a_loss_unless_that_is_allowed():
+def test_topic_that_goes_is_loss_unless_that_is_allowed():
     for allowed in ("true", "false"):
         world = World("x", "y", failOnDataLoss=allowed)
         world.publish("x", 5)
@@ -293,7 +293,7 @@ def test_topic_that_goes_is_a_loss_unless_that_is_allowed():
             assert "continues without topic://a/b/y" in world.told[0]
 
 
-def test_topic_left_out_of_the_options_is_refused():
+def test_topic_left_out_of_options_is_refused():
     world = World("x", "y")
     world.publish("x", 5)
     at = world.drain(run(world.query.start()))
@@ -304,7 +304,7 @@ def test_topic_left_out_of_the_options_is_refused():
         run(world.query.latest(at))
 
 
-def test_available_now_reads_the_topics_that_there_were():
+def test_available_now_reads_topics_that_there_were():
     world = World("x", "y", maxMessagesPerTrigger="5")
     world.publish("x", 20)
     world.publish("y", 20)

@@ -33,27 +33,27 @@ GOOD = SourceOffset(
 
 
 @given(frontiers)
-def test_what_is_written_is_read_back_and_written_the_same(frontier):
+def test_what_is_written_is_read_back_and_written_same(frontier):
     again = parse(frontier.text)
     assert again == frontier
     assert again.text == frontier.text
 
 
 @given(frontiers)
-def test_spark_carries_the_document_as_text_of_its_own_and_the_place_stays_the_same(frontier):
+def test_spark_text_of_document_keeps_offset_equal(frontier):
     carried = json.loads(json.dumps(frontier.document()))
     assert from_document(carried) == frontier
     assert json.dumps(frontier.document()) == json.dumps(from_document(carried).document())
 
 
 @given(st.dictionaries(numbers, positions, min_size=2, max_size=6), st.randoms(use_true_random=False))
-def test_one_place_has_one_text_in_whatever_order_it_was_put_together(held, chance):
+def test_offset_has_one_text_in_any_construction_order(held, chance):
     shuffled = list(held.items())
     chance.shuffle(shuffled)
     assert SourceOffset(1, dict(shuffled)).text == SourceOffset(1, held).text
 
 
-def test_the_form_that_lies_in_checkpoints():
+def test_form_that_lies_in_checkpoints():
     assert (
         GOOD.text == '{"epoch":5,"life":2,"seg":{"12":"7:41","20":"-1:-1","3":"9:0:2","9":"DONE"},'
         '"topic":"topic://a/b/c","v":1}'
@@ -111,7 +111,7 @@ def test_garbage_is_refused_and_never_guessed_at(text):
         parse(text)
 
 
-def test_an_offset_of_a_newer_version_says_what_to_do():
+def test_offset_of_newer_version_says_what_to_do():
     with pytest.raises(Misuse, match=r"newer version.*install"):
         parse('{"anything":[],"v":2}')
 
@@ -132,7 +132,7 @@ def test_any_document_is_read_or_refused(said):
         pass
 
 
-def test_an_offset_of_another_topic_or_another_life_is_refused():
+def test_offset_of_another_topic_or_another_life_is_refused():
     GOOD.belongs(topic="topic://a/b/c", life=2)
     GOOD.belongs(topic="topic://a/b/c", life=0)  # a server that does not tell
     with pytest.raises(Misuse, match="another topic"):
@@ -152,7 +152,7 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
         (6, {9: ReadPosition(7, 40)}, False),
     ],
 )
-def test_a_batch_that_would_go_backwards_is_seen(epoch, held, grows):
+def test_batch_that_would_go_backwards_is_seen(epoch, held, grows):
     assert GOOD.grows_to(SourceOffset(epoch, held, life=2, topic="topic://a/b/c")) is grows
 
 

@@ -40,7 +40,7 @@ def batch(**given: str) -> SourceOptions:
     return source_options({"topic": TOPIC, **given}, streaming=False)
 
 
-def test_a_topic_is_enough():
+def test_topic_is_enough():
     assert stream() == SourceOptions(
         (TOPIC,),
         "pulsar://localhost:6650",
@@ -56,7 +56,7 @@ def test_a_topic_is_enough():
     assert batch().starting is Extreme.EARLIEST
 
 
-def test_the_columns_by_default_are_columns():
+def test_columns_by_default_are_columns():
     assert columns.schema(COLUMNS).names == list(COLUMNS)
 
 
@@ -155,7 +155,7 @@ def test_durations(text, seconds):
         ({"startingOffsets": '{"v":9}'}, r"option startingOffsets.*newer version"),
     ],
 )
-def test_an_error_names_the_option_and_what_to_do(given, words):
+def test_error_names_option_and_what_to_do(given, words):
     asked = {name: text for name, text in {"topic": TOPIC, **given}.items() if text is not None}
     with pytest.raises(Misuse, match=words):
         source_options(asked, streaming=True)
@@ -169,12 +169,12 @@ def test_options_of_streams_are_refused_for_batches():
         batch(endingOffsets="earliest")
 
 
-def test_an_option_given_twice_in_different_cases_is_refused():
+def test_option_given_twice_in_different_cases_is_refused():
     with pytest.raises(Misuse, match="option balance is set twice"):
         stream(balance="time", BALANCE="backlog")
 
 
-def test_values_are_bytes_unless_the_registry_is_asked():
+def test_values_are_bytes_unless_registry_is_asked():
     assert (batch().values, batch(schema="Registry").values) == (Values.BYTES, Values.REGISTRY)
     with pytest.raises(Misuse, match="option schema: it must be bytes or registry"):
         stream(schema="avro")
@@ -182,14 +182,14 @@ def test_values_are_bytes_unless_the_registry_is_asked():
         stream(schema="registry", columns="key")
 
 
-def test_columns_are_known_before_it_is_known_whether_a_stream_is_read():
+def test_columns_are_known_before_read_mode():
     given = {"TOPIC": "topic://a/b/c", "maxBytesPerTrigger": "5", "columns": "value"}
     assert shown(given) == ColumnOptions(Target(("topic://a/b/c",)), DEFAULT_URL, ("value",), Values.BYTES)
     with pytest.raises(Misuse, match="option topic is missing"):
         shown({})
 
 
-def test_a_driver_that_plans_loads_neither_arrow_nor_numpy():
+def test_driver_that_plans_loads_neither_arrow_nor_numpy():
     """Spark looks at every source when the first one is asked for: whoever has no Arrow must not notice us."""
     rooms = ", ".join(
         f"magnetar.spark.{name}"
@@ -207,7 +207,7 @@ def test_a_driver_that_plans_loads_neither_arrow_nor_numpy():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_process_of_a_source_loads_no_consumers_and_no_producers():
+def test_process_of_source_loads_no_consumers_and_no_producers():
     """Spark starts one for every query, which waits for it."""
     loaded = "import sys, magnetar.spark.connect, magnetar.spark.read.read_task"
     asked = f"{loaded}; print('magnetar.client.client' in sys.modules)"
@@ -238,7 +238,7 @@ def test_several_topics_are_named_by_commas_in_either_option():
     assert source_options({"topics": TOPIC}, streaming=True).several is False
 
 
-def test_namespace_is_read_with_a_filter_of_properties():
+def test_namespace_is_read_with_filter_of_properties():
     given = {"namespace": "shop/orders", "topicProperties": "team=shop, kind=a=b"}
     asked = source_options(given, streaming=True)
     assert (asked.topics, asked.namespace) == ((), "shop/orders")

@@ -29,7 +29,7 @@ def promises(moves, segments, rules, limit, step) -> Query:
 
 @given(scripts, st.integers(1, 4), orders, balances, limits, steps)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_every_row_once_in_order_and_again_the_same_whatever_is_reshaped(moves, segments, order, balance, limit, step):
+def test_rows_are_read_once_in_order_and_replayed_equally(moves, segments, order, balance, limit, step):
     promises(moves, segments, Rules(order, balance), limit, step)
 
 
@@ -47,7 +47,7 @@ def test_every_row_once_in_order_over_hundreds_of_long_worlds(order, balance):
 
 @given(scripts, st.integers(1, 3), limits)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
-def test_behind_a_barrier_no_segment_is_read_twice(moves, segments, limit):
+def test_behind_barrier_no_segment_is_read_twice(moves, segments, limit):
     query = promises(moves, segments, Rules(KeyOrder.BARRIER), limit, 1)
     for _, _, planned, _ in query.batches:
         pieces = [piece for task in planned for piece in task.pieces if query.topic.read(piece)]
@@ -97,9 +97,7 @@ def test_available_now_reads_what_there_was_and_ends(moves, later, segments, ord
 
 @given(scripts, st.lists(st.integers(0, 10_000), max_size=4), st.integers(1, 3), orders, limits)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
-def test_a_query_that_goes_on_writes_what_it_skipped_and_its_replay_does_not_ask_for_it(
-    moves, trims, segments, order, limit
-):
+def test_skipped_loss_is_stored_and_not_read_in_replay(moves, trims, segments, order, limit):
     query = Query(a_topic(segments), Rules(order, fail_on_data_loss=False), limit)
     act(query, moves)
     for number in trims:

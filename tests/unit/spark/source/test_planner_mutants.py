@@ -134,7 +134,7 @@ ORDERED, RELAXED = Rules(partitions_min=16), Rules(KeyOrder.RELAXED, partitions_
         (RELAXED, {"tasks": cuts_are_read_twice}),
     ],
 )
-def test_broken_cut_into_tasks_breaks_a_promise_that_is_seen(rules, broken):
+def test_broken_cut_into_tasks_breaks_promise_that_is_seen(rules, broken):
     assert tried(rules, **broken)[0]
 
 
@@ -145,7 +145,7 @@ def test_more_tasks_are_made_and_every_promise_is_kept(rules):
     assert most >= 4
 
 
-def test_tasks_of_relaxed_order_come_from_the_offset_alone():
+def test_tasks_of_relaxed_order_come_from_offset_alone():
     assert tried(RELAXED, plan=cuts_are_forgotten_by_a_replay) == (False, tried(Rules(KeyOrder.RELAXED))[1])
     assert tried(RELAXED)[1] > tried(Rules(KeyOrder.RELAXED))[1]
 
@@ -167,7 +167,7 @@ def test_tasks_of_relaxed_order_come_from_the_offset_alone():
     ],
     ids=lambda broken: next((made.__name__ for made in broken.values()), "the true one"),
 )
-def test_a_broken_planner_breaks_a_promise_that_is_seen(broken):
+def test_broken_planner_breaks_promise_that_is_seen(broken):
     caught = 0
     for seed in range(12):
         query = Query(a_topic(2, step=1 + seed % 3), Rules(), Limits(7), **broken)

@@ -38,13 +38,13 @@ def standing(places: dict, epoch: int = 0) -> SourceOffset:
     return SourceOffset(epoch, places)
 
 
-def test_where_nothing_can_be_read_the_answer_is_the_start_itself():
+def test_where_nothing_can_be_read_answer_is_start_itself():
     start = replace(standing({0: at(4)}), origin={0: START}, gaps={0: (at(1), at(2))})
     assert plan(start, ONE, {0: stretch(4, 4)}) is start
     assert plan(start, ONE, {}) is start
 
 
-def test_an_epoch_that_rose_and_a_split_without_messages_make_no_batch():
+def test_epoch_that_rose_and_split_without_messages_make_no_batch():
     start = standing({0: at(4)})
     assert plan(start, SPLIT.raised(), {0: stretch(4, 4, sealed=True), 1: stretch(0, 0), 2: stretch(0, 0)}) is start
 
@@ -57,7 +57,7 @@ def test_messages_behind_empty_generations_are_found():
         assert end == SourceOffset(2, {2: START, 3: START, 4: at(2)})
 
 
-def test_the_first_batch_says_where_it_started_even_if_it_is_empty():
+def test_first_batch_records_its_start_even_if_empty():
     begun = initial(ONE, {0: at(4)}, topic="topic://a/b/c", life=3)
     assert begun.initial
     first = plan(begun, ONE, {0: stretch(4, 4)})
@@ -78,16 +78,16 @@ def test_the_first_batch_says_where_it_started_even_if_it_is_empty():
         (plain_layout.migrated(["a", "b"], now_ms=0), {0: at(3), 1: DONE}, {0: at(3), 1: DONE}),
     ],
 )
-def test_a_start_opens_nothing_behind_what_is_not_done(layout, found, places):
+def test_start_opens_nothing_behind_what_is_not_done(layout, found, places):
     assert initial(layout, found) == SourceOffset(layout.epoch, places, initial=True)
 
 
-def test_a_start_behind_the_end_of_an_active_segment_is_refused():
+def test_start_behind_end_of_active_segment_is_refused():
     with pytest.raises(Misuse, match="must not be its end"):
         initial(ONE, {0: DONE})
 
 
-def test_a_merge_waits_for_its_other_parent():
+def test_merge_waits_for_its_other_parent():
     read = {0: stretch(4, 6, sealed=True), 1: stretch(0, 9), 2: stretch(0, 3)}
     waits = plan(standing({0: at(4), 1: at(0)}), MERGED, read, Limits(7))
     assert waits.places[0] == DONE
@@ -103,7 +103,7 @@ def test_shares_go_by_backlog():
     assert end.places == {0: at(45), 1: at(5)}
 
 
-def test_an_entry_heavier_than_the_limit_moves_all_the_same():
+def test_entry_heavier_than_limit_moves_all_same():
     heavy = {0: stretch(0, 3, weight=1000)}
     for limit in (Limits(10), Limits(None, 10), Limits(1, 1)):
         for balance in Balance:
@@ -111,12 +111,12 @@ def test_an_entry_heavier_than_the_limit_moves_all_the_same():
             assert end.places == {0: at(1)}
 
 
-def test_a_small_old_backlog_of_heavy_entries_does_not_starve_beside_a_large_one():
+def test_small_backlog_of_heavy_entries_does_not_starve():
     read = {0: stretch(0, 1, weight=50, ms=1), 1: stretch(0, 2_000)}
     assert plan(standing({0: at(0), 1: at(0)}), TWO, read, Limits(60)).places == {0: at(1), 1: at(10)}
 
 
-def test_entries_without_messages_do_not_hold_the_rest_up():
+def test_entries_without_messages_do_not_hold_rest_up():
     empty = ReadableRange(at(0), tuple(CutPoint(at(entry + 1), 0, 0, 1) for entry in range(5)), sealed=True)
     end = plan(standing({0: at(0)}), SPLIT, {0: empty, 1: stretch(0, 2, weight=9)}, Limits(5))
     assert end.places == {1: at(1), 2: START}
@@ -128,17 +128,17 @@ def test_with_too_few_messages_there_is_no_batch_yet():
     assert plan(start, ONE, {0: stretch(0, 10)}, Limits(messages_min=10)).places == {0: at(10)}
 
 
-def test_a_layout_older_than_the_offset_is_not_planned_on():
+def test_layout_older_than_offset_is_not_planned_on():
     with pytest.raises(NotReady, match="older than the offset"):
         plan(standing({1: at(0), 2: at(0)}, epoch=1), ONE, {0: stretch(0, 9)})
 
 
-def test_an_offset_that_does_not_fit_the_topic_is_refused():
+def test_offset_that_does_not_fit_topic_is_refused():
     with pytest.raises(Misuse, match="does not fit"):
         plan(standing({0: at(0)}), TWO, {})
 
 
-def test_lost_messages_stop_the_query_and_the_error_says_what_to_do():
+def test_lost_messages_stop_query_and_error_says_what_to_do():
     for start, layout, read in (
         (standing({0: at(2)}), ONE, {0: stretch(5, 9, lost=True)}),
         (standing({0: at(2)}), SPLIT.removed(0), {1: stretch(0, 1)}),
@@ -152,7 +152,7 @@ def test_lost_messages_stop_the_query_and_the_error_says_what_to_do():
 GO_ON = Rules(fail_on_data_loss=False)
 
 
-def test_a_gap_is_written_into_the_offset_even_if_nothing_can_be_read():
+def test_gap_is_written_into_offset_without_readable_messages():
     gap = plan(standing({0: at(2)}), ONE, {0: stretch(5, 5, lost=True)}, rules=GO_ON)
     assert gap == SourceOffset(0, {0: at(5)}, gaps={0: (at(2), at(5))})
     assert parse(gap.text) == gap
@@ -160,13 +160,13 @@ def test_a_gap_is_written_into_the_offset_even_if_nothing_can_be_read():
     assert plan(gap, ONE, {0: stretch(5, 6)}, rules=GO_ON) == SourceOffset(0, {0: at(6)})
 
 
-def test_behind_a_segment_that_is_gone_its_children_are_read_from_their_start():
+def test_children_of_missing_segment_are_read_from_start():
     gone = SPLIT.removed(0)
     end = plan(standing({0: at(2)}), gone, {1: stretch(0, 3), 2: stretch(0, 1)}, rules=GO_ON)
     assert end == SourceOffset(2, {1: at(3), 2: at(1)}, gaps={0: (at(2), DONE)})
 
 
-def test_a_parent_that_is_done_and_gone_is_no_loss():
+def test_parent_that_is_done_and_gone_is_no_loss():
     removed = MERGED.removed(0)
     waits = standing({0: DONE, 1: at(0)}, epoch=1)
     end = plan(waits, removed, {1: stretch(0, 3)}, Limits(2))
@@ -175,20 +175,20 @@ def test_a_parent_that_is_done_and_gone_is_no_loss():
     assert end == SourceOffset(2, {2: at(1)})
 
 
-def test_behind_a_barrier_children_wait_for_the_next_batch():
+def test_behind_barrier_children_wait_for_next_batch():
     read = {0: stretch(4, 6, sealed=True), 1: stretch(0, 3)}
     held = plan(standing({0: at(4)}), SPLIT, read, rules=Rules(KeyOrder.BARRIER))
     assert held == SourceOffset(1, {0: DONE})
     assert plan(held, SPLIT, read, rules=Rules(KeyOrder.BARRIER)) == SourceOffset(1, {1: at(3), 2: START})
 
 
-def test_a_seal_that_the_layout_does_not_know_yet_is_remembered_until_the_children_are_there():
+def test_seal_newer_than_layout_is_kept_until_children_appear():
     ended = plan(standing({0: at(4)}), ONE, {0: stretch(4, 6, sealed=True)})
     assert ended == SourceOffset(0, {0: DONE})
     assert plan(ended, SPLIT, {1: stretch(0, 3)}) == SourceOffset(1, {1: at(3), 2: START})
 
 
-def test_a_segment_with_nothing_but_empty_entries_does_not_hold_a_heavy_one_up():
+def test_segment_of_empty_entries_does_not_delay_heavy_one():
     empty = ReadableRange(at(0), tuple(CutPoint(at(entry + 1), 0, 0, 1) for entry in range(5)))
     end = plan(standing({0: at(0), 1: at(0)}), TWO, {0: empty, 1: stretch(0, 2, weight=9)}, Limits(5))
     assert end.places == {0: at(5), 1: at(1)}

@@ -14,7 +14,7 @@ numbers = st.integers(0, 5000)
 limits = st.builds(Limits, st.none() | st.integers(1, 10_000), st.none() | st.integers(1, 10**9), st.integers(0, 9))
 
 
-def test_without_limits_there_is_one_mark_behind_the_last_entry():
+def test_without_limits_there_is_one_mark_behind_last_entry():
     assert [mark.place for mark in marks(START, (7, 3), (7, 3), 0, UNLIMITED)] == [ReadPosition(7, 4)]
 
 
@@ -27,13 +27,13 @@ def test_in_one_ledger_entries_are_counted():
     ]
 
 
-def test_a_limit_in_bytes_is_one_in_entries_of_the_size_of_the_next():
+def test_byte_limit_counts_entries_by_next_size():
     found = marks(ReadPosition(7, 0), (7, 0), (9, 4), 100, Limits(bytes=250))
     assert [str(mark.place) for mark in found] == ["7:1", "7:2", "7:3", "9:5"]
 
 
 @given(numbers, numbers, numbers, st.integers(0, 2000), limits)
-def test_marks_always_grow_and_end_at_the_end(first: int, ledgers: int, more: int, size: int, asked: Limits):
+def test_marks_always_grow_and_end_at_end(first: int, ledgers: int, more: int, size: int, asked: Limits):
     last = (3 + ledgers % 3, first + more if ledgers % 3 == 0 else more)
     found = marks(ReadPosition(3, first), (3, first), last, size, asked)
     assert ReadableRange(ReadPosition(3, first), tuple(found)).end == ReadPosition(last[0], last[1] + 1)

@@ -98,7 +98,7 @@ def publish(topic: Topic, count: int, first: int = 0) -> None:
         topic.publish(number * 31)
 
 
-def test_the_start_is_the_same_whatever_is_published_before_it_is_asked_again():
+def test_start_is_stable_whatever_is_published_meanwhile():
     topic = a_topic()
     publish(topic, 5)
     query, facts = a_query(topic)
@@ -120,7 +120,7 @@ def test_start_behind_deleted_messages_is_told(starting, warned):
     assert all("magnetar namespace set a/b --retention-minutes" in one for one in told)
 
 
-def test_batch_0_carries_its_start_so_that_a_replay_after_a_crash_reads_the_same():
+def test_batch_0_carries_start_for_equal_replay():
     topic = a_topic()
     publish(topic, 5)
     query, _ = a_query(topic)
@@ -136,7 +136,7 @@ def test_batch_0_carries_its_start_so_that_a_replay_after_a_crash_reads_the_same
     assert found
 
 
-def test_with_nothing_to_read_the_very_same_offset_comes_back_and_is_held():
+def test_offset_is_unchanged_and_held_without_new_messages():
     topic = a_topic()
     publish(topic, 5)
     query, facts = a_query(topic, startingOffsets="earliest")
@@ -145,7 +145,7 @@ def test_with_nothing_to_read_the_very_same_offset_comes_back_and_is_held():
     assert facts.held[-1] == end.text
 
 
-def test_with_asynchronous_progress_only_a_commit_moves_the_cursor():
+def test_with_asynchronous_progress_only_commit_moves_cursor():
     topic = a_topic()
     publish(topic, 5)
     query, facts = a_query(topic, startingOffsets="earliest", cursorAdvance="commit")
@@ -157,7 +157,7 @@ def test_with_asynchronous_progress_only_a_commit_moves_the_cursor():
     assert facts.held == [start.text, end.text]
 
 
-def test_available_now_reads_what_there_was_and_ends_whatever_is_reshaped_and_published_meanwhile():
+def test_available_now_ends_with_initial_data_despite_reshapes():
     topic = a_topic()
     publish(topic, 12)
     before = {row.number for row in topic.published}
@@ -175,7 +175,7 @@ def test_available_now_reads_what_there_was_and_ends_whatever_is_reshaped_and_pu
     assert sorted(found) == sorted(before)
 
 
-def test_a_batch_that_is_too_small_waits_until_its_time_is_over():
+def test_small_batch_waits_until_its_delay_is_over():
     topic = a_topic()
     query, _ = a_query(topic, startingOffsets="earliest", minMessagesPerTrigger="1000", maxTriggerDelay="12s")
     at = run(query.latest(run(query.start())))
@@ -188,7 +188,7 @@ def test_a_batch_that_is_too_small_waits_until_its_time_is_over():
     assert end is not at
 
 
-def test_a_run_of_once_takes_everything_whatever_the_limits():
+def test_run_of_once_takes_everything_whatever_limits():
     topic = a_topic()
     publish(topic, 30)
     query, _ = a_query(topic, startingOffsets="earliest", maxMessagesPerTrigger="1")
@@ -198,7 +198,7 @@ def test_a_run_of_once_takes_everything_whatever_the_limits():
     assert len(read(topic, run(query.tasks(start, end)))) == len(topic.published)
 
 
-def test_progress_tells_how_much_is_behind_the_batch():
+def test_progress_tells_how_much_is_behind_batch():
     topic = a_topic()
     publish(topic, 30)
     query, _ = a_query(topic, startingOffsets="earliest", maxMessagesPerTrigger="5")
@@ -216,7 +216,7 @@ def test_progress_tells_how_much_is_behind_the_batch():
     assert run(query.report()).document()["behind"] == {"bytes": 0, "messages": 0}
 
 
-def test_the_end_of_all_there_is_is_reported_beside_a_limited_batch():
+def test_end_of_all_there_is_is_reported_beside_limited_batch():
     topic = a_topic()
     publish(topic, 30)
     query, _ = a_query(topic, startingOffsets="earliest", maxMessagesPerTrigger="1")
@@ -237,7 +237,7 @@ def test_the_end_of_all_there_is_is_reported_beside_a_limited_batch():
         ({"startingOffsets": "1005", "endingOffsets": "1015"}, lambda row: 1005 <= row.ms < 1015),
     ],
 )
-def test_a_batch_read_takes_what_lies_between_its_offsets(options, wanted):
+def test_batch_read_takes_what_lies_between_its_offsets(options, wanted):
     topic = a_topic(segments=3)
     for number in range(8):
         publish(topic, 3, number * 4)
@@ -249,7 +249,7 @@ def test_a_batch_read_takes_what_lies_between_its_offsets(options, wanted):
     assert read(topic, run(query.whole())) == sorted(row.number for row in rows if wanted(row))
 
 
-def test_an_offset_of_another_topic_or_another_life_is_refused():
+def test_offset_of_another_topic_or_another_life_is_refused():
     topic = a_topic()
     query, facts = a_query(topic, startingOffsets="earliest")
     start = run(query.start())
@@ -262,7 +262,7 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
     assert facts.held == held, "the broker would refuse it first, and could not say what to do"
 
 
-def test_a_batch_of_which_something_is_gone_says_so_before_it_is_read_again():
+def test_batch_with_deleted_messages_fails_before_replay():
     topic = a_topic()
     publish(topic, 10)
     query, _ = a_query(topic, startingOffsets="earliest")
@@ -273,7 +273,7 @@ def test_a_batch_of_which_something_is_gone_says_so_before_it_is_read_again():
         run(query.tasks(start, end))
 
 
-def test_a_gap_that_was_skipped_is_in_the_offset_and_not_asked_for_again():
+def test_skipped_gap_is_in_offset_and_not_requested_again():
     topic = a_topic()
     publish(topic, 10)
     query, _ = a_query(topic, startingOffsets="earliest", failOnDataLoss="false")
@@ -306,7 +306,7 @@ def test_partitions_that_are_added_and_empty_make_no_batch():
     assert run(query.latest(at)) is at
 
 
-def test_plain_topics_and_what_came_of_them_in_a_migration_are_never_in_one_batch():
+def test_plain_and_migrated_topics_never_share_batch():
     topic = a_topic()
     topic.layout = migrated(["persistent://a/b/c-partition-0", "persistent://a/b/c-partition-1"], now_ms=0)
     for one in topic.layout.segments:
@@ -322,7 +322,7 @@ def test_plain_topics_and_what_came_of_them_in_a_migration_are_never_in_one_batc
     assert batches == [{0, 1}, {2, 3}]
 
 
-def test_a_checkpoint_can_be_where_a_query_starts():
+def test_checkpoint_can_be_where_query_starts():
     topic = a_topic()
     publish(topic, 10)
     query, _ = a_query(topic, startingOffsets="earliest")
@@ -337,7 +337,7 @@ def test_a_checkpoint_can_be_where_a_query_starts():
     assert read(topic, run(other.tasks(start, last))) == list(range(before, len(topic.published)))
 
 
-def test_a_checkpoint_can_be_where_a_batch_read_ends_wherever_its_own_batch_began():
+def test_checkpoint_may_be_end_of_any_batch():
     topic = a_topic()
     publish(topic, 5)
     query, _ = a_query(topic, failOnDataLoss="false")

@@ -28,11 +28,11 @@ WHOLE = ReadableRange(at(0), (CutPoint(at(2), 2, 20, 5), CutPoint(at(4), 4, 40, 
         (at(9), WHOLE.marks),
     ],
 )
-def test_nothing_beyond_the_target_is_left_and_it_is_not_taken_for_the_end(target, marks):
+def test_messages_behind_target_are_no_end(target, marks):
     assert WHOLE.until(target) == ReadableRange(at(0), marks)
 
 
-def test_a_segment_wanted_to_its_end_stays_whole():
+def test_segment_wanted_to_its_end_stays_whole():
     assert WHOLE.until(DONE) == WHOLE
     assert WHOLE.end == at(4)
     assert ReadableRange(at(3)).end == at(3)

@@ -28,7 +28,7 @@ def a_run(token: str, began_ms: int, host: str = "h1") -> Run:
     return Run(token * 8, host, 100, 7, began_ms)
 
 
-def test_owner_is_read_back_as_the_run_it_names():
+def test_owner_is_read_back_as_run_it_names():
     one = a_run("a", 1_700_000_000_123)
     assert run_of(one.owner, "h1") == one
     elsewhere = run_of(one.owner, "h2")
@@ -37,7 +37,7 @@ def test_owner_is_read_back_as_the_run_it_names():
     assert run_of("Spark", "h1") is None
 
 
-def test_later_query_ends_and_the_earlier_says_so():
+def test_later_query_ends_and_earlier_says_so():
     hold, told = Hold(), []
     first, second = Claim(a_run("a", 1), told.append), Claim(a_run("b", 2), told.append)
     for claim in (first, first, second, first):
@@ -49,7 +49,7 @@ def test_later_query_ends_and_the_earlier_says_so():
     assert "that query is the later one" in told[0]
 
 
-def test_restart_takes_over_from_a_run_that_ended():
+def test_restart_takes_over_from_run_that_ended():
     hold, told = Hold(), []
     for began, token in enumerate("abcd"):
         claim = Claim(a_run(token, began), told.append)
@@ -58,7 +58,7 @@ def test_restart_takes_over_from_a_run_that_ended():
     assert told == []
 
 
-def test_restart_on_a_host_with_a_slower_clock_takes_over():
+def test_restart_on_host_with_slower_clock_takes_over():
     hold, told = Hold(), []
     hold.by(Claim(a_run("a", 9_000), told.append))
     later = Claim(a_run("b", 1, "h2"), told.append)
@@ -67,7 +67,7 @@ def test_restart_on_a_host_with_a_slower_clock_takes_over():
     assert told == []
 
 
-def test_only_a_process_that_is_there_is_alive():
+def test_only_process_that_is_there_is_alive():
     mine = this_run(5, 1_700_000_000_000)
     assert mine.process == os.getpid()
     assert is_alive(mine.process, mine.ticks)

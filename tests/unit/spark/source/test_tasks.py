@@ -31,7 +31,7 @@ def standing(places: dict, epoch: int = 0) -> SourceOffset:
     return SourceOffset(epoch, places)
 
 
-def test_a_batch_that_goes_through_a_split_reads_the_parent_once_for_each_half():
+def test_batch_through_split_reads_parent_once_per_half():
     planned = tasks(standing({0: at(4)}), standing({1: at(2), 2: at(3)}, epoch=1), SPLIT)
     assert planned == (
         Task((SegmentSlice(0, FULL, at(4), DONE, keys=(LOW,)), SegmentSlice(1, LOW, START, at(2)))),
@@ -39,7 +39,7 @@ def test_a_batch_that_goes_through_a_split_reads_the_parent_once_for_each_half()
     )
 
 
-def test_a_child_of_which_nothing_is_read_leaves_its_part_of_the_parent_to_a_task_of_its_own():
+def test_unread_child_leaves_parent_half_to_own_task():
     planned = tasks(standing({0: at(4)}), standing({1: START, 2: at(3)}, epoch=1), SPLIT)
     assert planned == (
         Task((SegmentSlice(0, FULL, at(4), DONE, keys=(LOW,)),)),
@@ -49,44 +49,44 @@ def test_a_child_of_which_nothing_is_read_leaves_its_part_of_the_parent_to_a_tas
     assert alone == (Task((SegmentSlice(0, FULL, at(4), DONE),)),)
 
 
-def test_a_batch_that_goes_through_a_merge_is_one_task():
+def test_batch_that_goes_through_merge_is_one_task():
     merged = layouts.initial(2, now_ms=0).merge([0, 1], now_ms=0)
     (task,) = tasks(standing({0: at(4), 1: DONE}), standing({2: at(3)}, epoch=1), merged)
     assert task.pieces == (SegmentSlice(0, LOW, at(4), DONE), SegmentSlice(2, FULL, START, at(3)))
 
 
-def test_segments_that_opened_and_ended_inside_the_batch_are_found_in_the_graph():
+def test_segments_opened_and_ended_inside_batch_are_found():
     deep = SPLIT.split(1, now_ms=0).merge([3, 4], now_ms=0)  # 1 -> 3, 4 -> 5
     planned = tasks(standing({0: at(4)}), standing({5: at(1), 2: START}, epoch=3), deep)
     assert [[piece.segment for piece in task.pieces] for task in planned] == [[0], [0, 1, 3, 4, 5]]
 
 
-def test_what_was_reshaped_since_the_plan_changes_nothing():
+def test_what_was_reshaped_since_plan_changes_nothing():
     start, end = standing({0: at(4)}), standing({1: at(2), 2: at(3)}, epoch=1)
     later = SPLIT.split(1, now_ms=0).split(2, now_ms=0).merge([4, 5], now_ms=0)
     assert tasks(start, end, later) == tasks(start, end, SPLIT)
 
 
-def test_the_same_offset_twice_is_no_work():
+def test_same_offset_twice_is_no_work():
     first = replace(standing({0: at(4)}), origin={0: START})
     assert tasks(first, first, ONE) == ()
 
 
-def test_the_first_batch_trusts_its_own_start_not_the_one_that_was_found_again():
+def test_first_batch_uses_its_recorded_start():
     end = replace(standing({0: at(9)}), origin={0: at(4)})
     for found in (START, at(2), at(4), at(20)):  # "latest" is elsewhere at every restart
         begun = replace(standing({0: found}), initial=True)
         assert tasks(begun, end, ONE) == (Task((SegmentSlice(0, FULL, at(4), at(9)),)),)
 
 
-def test_a_gap_is_not_asked_for_again():
+def test_gap_is_not_asked_for_again():
     end = replace(standing({0: at(9)}), gaps={0: (at(4), at(6))})
     assert tasks(standing({0: at(4)}), end, ONE) == (Task((SegmentSlice(0, FULL, at(6), at(9)),)),)
     gone = replace(standing({1: at(1), 2: START}, epoch=2), gaps={0: (at(4), DONE)})
     assert tasks(standing({0: at(4)}), gone, SPLIT.removed(0)) == (Task((SegmentSlice(1, LOW, START, at(1)),)),)
 
 
-def test_a_planned_segment_that_is_gone_is_an_error_unless_the_query_goes_on():
+def test_missing_planned_segment_is_error_unless_loss_is_allowed():
     start, end = standing({0: at(4)}), standing({1: at(2), 2: START}, epoch=1)
     with pytest.raises(DataLost, match="subscription"):
         tasks(start, end, SPLIT.removed(0))
@@ -94,7 +94,7 @@ def test_a_planned_segment_that_is_gone_is_an_error_unless_the_query_goes_on():
     assert left == (Task((SegmentSlice(1, LOW, START, at(2)),)),)
 
 
-def test_a_segment_that_the_batch_opened_and_that_is_gone_is_not_left_out_silently():
+def test_missing_segment_opened_by_batch_is_not_skipped_silently():
     start, end = standing({0: DONE}), standing({1: at(2), 2: START}, epoch=1)
     pruned = SPLIT.split(1, now_ms=0).removed(0).removed(1)
     with pytest.raises(DataLost):
@@ -102,7 +102,7 @@ def test_a_segment_that_the_batch_opened_and_that_is_gone_is_not_left_out_silent
     assert tasks(start, standing({1: START, 2: START}, epoch=1), pruned) == ()
 
 
-def test_a_layout_older_than_the_batch_is_read_again():
+def test_layout_older_than_batch_is_read_again():
     with pytest.raises(NotReady):
         tasks(standing({0: at(4)}), standing({1: at(2), 2: START}, epoch=1), ONE)
 
@@ -117,12 +117,12 @@ def test_a_layout_older_than_the_batch_is_read_again():
         (standing({0: at(9)}), replace(standing({0: at(3)}), origin={0: at(4)})),
     ],
 )
-def test_a_batch_that_goes_backwards_is_refused(start, end):
+def test_batch_that_goes_backwards_is_refused(start, end):
     with pytest.raises(Misuse):
         tasks(start, end, SPLIT)
 
 
-def test_relaxed_is_a_task_for_each_segment():
+def test_relaxed_is_task_for_each_segment():
     planned = tasks(standing({0: at(4)}), standing({1: at(2), 2: at(3)}, epoch=1), SPLIT, rules=RELAXED)
     assert [task.pieces for task in planned] == [
         (SegmentSlice(0, FULL, at(4), DONE),),
@@ -131,7 +131,7 @@ def test_relaxed_is_a_task_for_each_segment():
     ]
 
 
-def test_partitions_of_a_plain_topic_are_read_whole_whatever_their_keys_hash_to():
+def test_partitions_are_read_whole_whatever_key_hashes():
     plain = plain_layout.synthetic(["a", "b"])
     planned = tasks(standing({0: at(0), 1: at(0)}), standing({0: at(4), 1: at(5)}), plain)
     assert [[piece.takes(hash) for hash in (None, 0, 0xFFFF)] for task in planned for piece in task.pieces] == [
@@ -139,7 +139,7 @@ def test_partitions_of_a_plain_topic_are_read_whole_whatever_their_keys_hash_to(
     ] * 2
 
 
-def test_partitions_that_became_segments_are_read_by_the_ranges_of_their_children():
+def test_migrated_partitions_are_read_by_ranges_of_children():
     moved = plain_layout.migrated(["a", "b"], now_ms=0)  # 0, 1 -> 2, 3
     planned = tasks(standing({0: at(0), 1: at(0)}), standing({2: at(4), 3: at(5)}), moved)
     assert [[(piece.segment, piece.keys) for piece in task.pieces] for task in planned] == [
@@ -152,7 +152,7 @@ def test_partitions_that_became_segments_are_read_by_the_ranges_of_their_childre
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 99)), max_size=12), st.integers(1, 3))
 @settings(max_examples=40)
-def test_every_row_of_a_segment_is_for_exactly_one_task_whatever_its_hash(reshapes, segments):
+def test_every_row_belongs_to_exactly_one_task(reshapes, segments):
     first = layout = layouts.initial(segments, now_ms=0)
     for is_split, number in reshapes:
         active = layout.active

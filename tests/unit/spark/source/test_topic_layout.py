@@ -20,14 +20,14 @@ def a_stretch(start: ReadPosition, count: int) -> ReadableRange:
     return ReadableRange(start, (CutPoint(ReadPosition(5, count), count, count),))
 
 
-def test_a_plain_topic_is_one_segment_and_a_partition_is_one_each():
+def test_plain_topic_is_one_segment_and_partition_is_one_each():
     assert plain("persistent://a/b/c", ["persistent://a/b/c"]).topics == {0: "persistent://a/b/c"}
     shape = plain("persistent://a/b/c", NAMES[:3])
     assert [shape.topics[one.id] for one in shape.layout.active] == NAMES[:3]
     assert shape.layout.epoch == 3
 
 
-def test_partitions_that_were_added_are_read_from_their_beginning_also_in_a_replay():
+def test_added_partitions_are_read_from_start_also_in_replay():
     two, four = plain("persistent://a/b/c", NAMES[:2]), plain("persistent://a/b/c", NAMES)
     start = initial(two.layout, {})
     first = plan(start, two.layout, {SegmentId(0): a_stretch(START, 3)})
@@ -38,7 +38,7 @@ def test_partitions_that_were_added_are_read_from_their_beginning_also_in_a_repl
     assert [(piece.segment, piece.start, piece.keys) for task in found for piece in task.pieces] == [(3, START, None)]
 
 
-def test_a_start_that_names_all_partitions_is_left_as_it_is():
+def test_start_that_names_all_partitions_is_left_as_it_is():
     shape = plain("persistent://a/b/c", NAMES)
     start = initial(shape.layout, {})
     assert shape.adopted(start) is start
@@ -46,7 +46,7 @@ def test_a_start_that_names_all_partitions_is_left_as_it_is():
 
 
 @pytest.mark.real_clock
-async def test_a_topic_that_keeps_nothing_is_refused() -> None:
+async def test_topic_that_keeps_nothing_is_refused() -> None:
     async with Client("pulsar://localhost:1") as client:
         with pytest.raises(Misuse, match="option topic"):
             shapes(client, "non-persistent://a/b/c")

@@ -35,7 +35,7 @@ def test_values_are_what_another_implementation_reads(data):
 
 @given(st.data())
 @settings(max_examples=12)
-def test_bytes_that_are_torn_or_changed_are_unreadable_or_read_and_never_anything_else(data):
+def test_torn_bytes_are_unreadable_or_read_and_nothing_else(data):
     definition, values = data.draw(records())
     good = encoded(definition, data.draw(values))
     cut = data.draw(st.integers(0, len(good)))
@@ -46,7 +46,7 @@ def test_bytes_that_are_torn_or_changed_are_unreadable_or_read_and_never_anythin
 
 
 @pytest.mark.parametrize("cut", range(1, len(encoded(ORDER, {"id": 300, "customer": "abc", "amount": 1.0}))))
-def test_a_value_that_ends_early_names_its_row_and_field_whatever_comes_behind_it(cut):
+def test_truncated_value_names_row_and_field(cut):
     good = encoded(ORDER, {"id": 300, "customer": "abc", "amount": 1.0})
     with pytest.raises(Unreadable) as told:
         decoded(Avro(registered(ORDER)), registered(ORDER), [good, good[:cut], good])
@@ -54,7 +54,7 @@ def test_a_value_that_ends_early_names_its_row_and_field_whatever_comes_behind_i
     assert (told.value.row, told.value.field) == (1, field)
 
 
-def test_a_value_that_goes_on_behind_its_schema_is_unreadable():
+def test_value_that_goes_on_behind_its_schema_is_unreadable():
     good = encoded(ORDER, {"id": 1, "customer": "abc", "amount": None})
     with pytest.raises(Unreadable, match="longer than its schema allows") as told:
         decoded(Avro(registered(ORDER)), registered(ORDER), [good, good + b"\0"])
@@ -82,7 +82,7 @@ def test_a_value_that_goes_on_behind_its_schema_is_unreadable():
         ({"type": "array", "items": "int"}, {"type": "array", "items": "double"}, [1, 2], [1.0, 2.0]),
     ],
 )
-def test_a_type_is_read_as_one_that_it_may_stand_for(written, read_as, value, found):
+def test_type_is_read_as_one_that_it_may_stand_for(written, read_as, value, found):
     assert read(record(("f", written)), record(("f", read_as)), {"f": value}) == {"f": found}
 
 
@@ -99,7 +99,7 @@ def test_a_type_is_read_as_one_that_it_may_stand_for(written, read_as, value, fo
         ("string", ["null", "int", "boolean"]),
     ],
 )
-def test_a_type_that_stands_for_no_other_is_refused_before_any_value_is_read(written, read_as):
+def test_recursive_type_without_alternative_is_refused_before_read(written, read_as):
     inner = record(("f", written), name="Inner")
     with pytest.raises(Incompatible) as told:
         Avro(registered(record(("in", record(("f", read_as), name="Inner"))))).decoder(
@@ -108,7 +108,7 @@ def test_a_type_that_stands_for_no_other_is_refused_before_any_value_is_read(wri
     assert told.value.field == "in.f"
 
 
-def test_only_a_row_of_the_branch_that_does_not_fit_is_refused():
+def test_only_row_of_branch_that_does_not_fit_is_refused():
     written, table = record(("f", ["int", "string"])), record(("f", "int"))
     form = Avro(registered(table))
     numbers = [encoded(written, {"f": number}) for number in range(3)]
@@ -118,12 +118,12 @@ def test_only_a_row_of_the_branch_that_does_not_fit_is_refused():
     assert (told.value.row, told.value.field) == (3, "f")
 
 
-def test_a_field_that_was_renamed_is_found_by_its_alias():
+def test_field_that_was_renamed_is_found_by_its_alias():
     table = {"type": "record", "name": "R", "fields": [{"name": "who", "type": "string", "aliases": ["customer"]}]}
     assert read(ORDER, table, {"id": 1, "customer": "c", "amount": None}) == {"who": "c"}
 
 
-def test_a_name_that_is_a_field_again_is_no_alias_whatever_is_asked_for():
+def test_existing_field_name_is_no_alias():
     table = {
         "type": "record",
         "name": "R",
@@ -136,20 +136,20 @@ def test_a_name_that_is_a_field_again_is_no_alias_whatever_is_asked_for():
     assert decoded(form, registered(older), [encoded(older, {"b": 1, "c": 3})], ["a"]) == [{"a": 3}]
 
 
-def test_a_field_that_nobody_wrote_and_that_has_no_default_is_null():
+def test_unwritten_field_without_default_is_null():
     assert read(ORDER, record(("id", "long"), ("more", "string")), {"id": 1, "customer": "c", "amount": 2.0}) == {
         "id": 1,
         "more": None,
     }
 
 
-def test_only_the_fields_that_are_asked_for_are_made_and_in_that_order():
+def test_only_requested_fields_are_built_in_that_order():
     values = [encoded(ORDER, {"id": number, "customer": "c", "amount": 2.0}) for number in range(3)]
     rows = decoded(Avro(registered(ORDER)), registered(ORDER), values, ["amount", "id"])
     assert [list(row.items()) for row in rows] == [[("amount", 2.0), ("id", number)] for number in range(3)]
 
 
-def test_a_definition_that_is_no_record_is_one_column():
+def test_definition_that_is_no_record_is_one_column():
     form = Avro(registered({"type": "array", "items": "long"}))
     values = [encoded({"type": "array", "items": "long"}, one) for one in ([], [1, 2])]
     assert decoded(form, registered({"type": "array", "items": "long"}), values) == [{"value": []}, {"value": [1, 2]}]
@@ -157,7 +157,7 @@ def test_a_definition_that_is_no_record_is_one_column():
         Avro(registered(ORDER)).decoder(registered("long"), ["id"])
 
 
-def test_items_in_blocks_that_tell_their_size_are_read_and_passed_over():
+def test_items_in_sized_blocks_are_read_or_skipped():
     blocks = b"\x03\x04\x02\x04\x02\x06\x00"  # two items of two bytes, then one, then the end
     written = record(("f", {"type": "array", "items": "long"}), ("g", "long"))
     both = decoded(Avro(registered(written)), registered(written), [blocks + b"\x08"])
@@ -166,7 +166,7 @@ def test_items_in_blocks_that_tell_their_size_are_read_and_passed_over():
     assert decoded(Avro(registered(table)), registered(written), [blocks + b"\x08"]) == [{"g": 4}]
 
 
-def test_a_list_that_says_to_have_more_items_than_bytes_is_unreadable_and_not_begun():
+def test_list_claiming_more_items_than_bytes_is_unreadable():
     for items in ("boolean", "long", "string", "double"):
         written = record(("f", {"type": "array", "items": items}))
         with pytest.raises(Unreadable, match="more items than bytes: 9223372036854775807"):

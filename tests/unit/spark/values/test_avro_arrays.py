@@ -78,7 +78,7 @@ def same(written, table, values, shape, expected):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ITEMS)
-def test_a_list_is_what_another_implementation_reads_however_many_rows_and_items_there_are(kind, shape):
+def test_list_equals_reading_of_another_implementation(kind, shape):
     written = definition(kind, "array")
     values = [encoded(written, row) for row in rows_of(kind, "array", shape)]
     expected = [by_another(written, written, one) for one in values]
@@ -89,7 +89,7 @@ def test_a_list_is_what_another_implementation_reads_however_many_rows_and_items
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["long", "record"])
-def test_a_map_is_what_another_implementation_reads_however_many_rows_and_items_there_are(kind, shape):
+def test_map_equals_reading_of_another_implementation(kind, shape):
     written = definition(kind, "map")
     values = [encoded(written, row) for row in rows_of(kind, "map", shape)]
     expected = [by_another(written, written, one) for one in values]
@@ -99,7 +99,7 @@ def test_a_map_is_what_another_implementation_reads_however_many_rows_and_items_
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["long", "double", "numbers", "record", "deep"])
-def test_a_list_that_is_torn_names_its_row_and_field_however_it_is_read(kind, shape):
+def test_torn_list_names_row_and_field(kind, shape):
     written = definition(kind, "array")
     values = repeated([encoded(written, row) for row in rows_of(kind, "array", shape)], shape)
     torn = max(range(len(values)), key=lambda place: len(values[place]))
@@ -112,7 +112,7 @@ def test_a_list_that_is_torn_names_its_row_and_field_however_it_is_read(kind, sh
             assert told.value.field.startswith("f")
 
 
-def test_a_field_inside_a_torn_item_is_named_with_the_path_to_it():
+def test_field_inside_torn_item_is_named_with_path_to_it():
     written = record(("f", {"type": "array", "items": INNER}))
     good = encoded(written, {"f": [{"a": 1, "b": "xyz", "c": None}] * 50})
     with pytest.raises(Unreadable) as told:
@@ -120,7 +120,7 @@ def test_a_field_inside_a_torn_item_is_named_with_the_path_to_it():
     assert (told.value.row, told.value.field) == (1, "f.b")
 
 
-def test_blocks_of_different_rows_come_together_in_the_order_of_their_rows():
+def test_blocks_of_different_rows_keep_row_order():
     written = record(("f", {"type": "array", "items": "string"}))
     form = Avro(registered(written))
     values = [b"\x04\x02a\x02b\x02\x02c\x00", b"\x00", b"\x02\x02d\x00", b"\x03\x08\x02e\x02f\x02\x02g\x02\x02h\x00"]
@@ -129,7 +129,7 @@ def test_blocks_of_different_rows_come_together_in_the_order_of_their_rows():
 
 
 @pytest.mark.parametrize("container", ["array", "map"])
-def test_a_number_that_is_longer_than_it_needs_to_be_is_the_same_number_in_a_scan(container):
+def test_overlong_number_equals_minimal_one_in_scan(container):
     """The length of a text in ten bytes, with bits that fall off the end of 64."""
     length = b"\x84" + b"\x80" * 8 + b"\x02"
     item = (b"\x02k" if container == "map" else b"") + length + b"ab"
@@ -141,7 +141,7 @@ def test_a_number_that_is_longer_than_it_needs_to_be_is_the_same_number_in_a_sca
 
 
 @pytest.mark.timeout(60)
-def test_a_text_of_less_than_no_bytes_leads_no_scan_back_to_where_it_was():
+def test_negative_text_length_does_not_move_scan_back():
     strings = {"type": "array", "items": "string"}
     written = record(("f", {"type": "array", "items": strings}))
     with pytest.raises(Unreadable, match="its length exceeds the value") as told:
@@ -149,7 +149,7 @@ def test_a_text_of_less_than_no_bytes_leads_no_scan_back_to_where_it_was():
     assert told.value.field == "f"
 
 
-def test_a_branch_below_none_is_refused_in_a_scan():
+def test_branch_below_none_is_refused_in_scan():
     written = record(("f", {"type": "array", "items": ["null", "string"]}))
     with pytest.raises(Unreadable, match="branch is not in the union: -1") as told:
         decoded(Avro(registered(written)), registered(written), [b"\x04\x01\x02a\x00\x00"])
@@ -165,7 +165,7 @@ def test_a_branch_below_none_is_refused_in_a_scan():
         ({"type": "fixed", "name": "None", "size": 0}, b""),
     ],
 )
-def test_items_that_take_no_bytes_are_as_many_as_were_written(items, item):
+def test_zero_width_items_are_counted_as_written(items, item):
     written = record(("f", {"type": "array", "items": items}), ("after", "int"))
     values = [encoded(record(("n", "long")), {"n": n}) + (b"\x00\x02" if n else b"\x02") for n in (3, 0, 1)]
     found = decoded(Avro(registered(written)), registered(written), values)
@@ -174,7 +174,7 @@ def test_items_that_take_no_bytes_are_as_many_as_were_written(items, item):
 
 
 @pytest.mark.parametrize("count", [SPARK_EMPTY_ITEMS_MAX + 1, (1 << 63) - 1, -(1 << 63), -SPARK_EMPTY_ITEMS_MAX - 1])
-def test_more_items_without_bytes_than_are_made_are_refused_by_their_field(count):
+def test_too_many_zero_width_items_are_refused_by_field(count):
     written = record(("f", {"type": "array", "items": "null"}), ("after", "int"))
     claims = encoded("long", count) + (b"\x00" if count < 0 else b"") + b"\x00\x00"
     with pytest.raises(Unreadable, match=rf"more than .* items without bytes.*: {count}$") as told:

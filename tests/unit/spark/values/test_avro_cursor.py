@@ -22,7 +22,7 @@ def test_numbers_of_all_lengths_are_read_side_by_side(numbers):
     walk.ended()
 
 
-def test_a_part_of_an_array_is_walked_as_if_it_were_the_whole():
+def test_part_of_array_is_walked_as_if_it_were_whole():
     values = pa.array([b"\x02", b"\x04\x06", b"\x08", b"\x0a"], pa.binary()).slice(1, 2)
     walk = RowCursors(values)
     assert walk.int64(walk.everything(), "f").tolist() == [2, 4]
@@ -39,14 +39,14 @@ def test_rows_that_do_not_move_stay_where_they_are():
     assert told.value.row == 0
 
 
-def test_a_number_that_would_go_on_in_the_next_row_is_unreadable():
+def test_number_that_would_go_on_in_next_row_is_unreadable():
     walk = RowCursors(pa.array([b"\x02", b"\x80", b"\x02"], pa.binary()))
     with pytest.raises(Unreadable, match="ends too early") as told:
         walk.int64(walk.everything(), "f")
     assert (told.value.row, told.value.field) == (1, "f")
 
 
-def test_bytes_beyond_the_end_of_a_row_are_unreadable():
+def test_bytes_beyond_end_of_row_are_unreadable():
     walk = RowCursors(pa.array([b"\x04ab", b"\x06ab"], pa.binary()))
     with pytest.raises(Unreadable, match="its length exceeds the value") as told:
         walk.run(walk.everything(), "f")

@@ -52,23 +52,23 @@ NOON_MS = 1_769_860_800_001
         (logical("long", "time-micros"), 1, timedelta(microseconds=1), "long"),
     ],
 )
-def test_a_time_is_of_the_unit_it_was_written_in(written, value, found, kind):
+def test_time_is_of_unit_it_was_written_in(written, value, found, kind):
     assert number(written, value, kind=kind) == found
 
 
-def test_a_newer_definition_in_another_unit_moves_no_moment():
+def test_newer_definition_in_another_unit_moves_no_moment():
     millis, micros = logical("long", "timestamp-millis"), logical("long", "timestamp-micros")
     assert number(millis, NOON_MS, micros) == NOON
     assert number(micros, NOON_MS * 1000, millis) == NOON
 
 
-def test_a_meaning_that_was_added_or_taken_away_is_that_of_the_newer_definition():
+def test_changed_logical_type_follows_newer_definition():
     millis = logical("long", "timestamp-millis")
     assert number("long", NOON_MS, millis) == NOON
     assert number(millis, NOON_MS, "long") == NOON_MS
 
 
-def test_a_time_beyond_all_that_a_column_holds_is_unreadable():
+def test_time_beyond_all_that_column_holds_is_unreadable():
     for value in ((1 << 63) - 1, -(1 << 63)):
         with pytest.raises(Unreadable, match="a time is outside the range"):
             number(logical("long", "timestamp-millis"), value)
@@ -84,12 +84,12 @@ def test_a_time_beyond_all_that_a_column_holds_is_unreadable():
         (b"\x00" * 20 + b"\x01", "0.01"),
     ],
 )
-def test_a_decimal_has_its_sign_and_scale_however_many_bytes_it_has(data, found):
+def test_decimal_keeps_sign_and_scale_at_any_width(data, found):
     assert decimal(cents(9), data) == Decimal(found)
     assert decimal(cents(9, size=len(data)), data) == Decimal(found)
 
 
-def test_the_largest_decimals_fit():
+def test_largest_decimals_fit():
     for value in (10**38 - 1, -(10**38) + 1):
         assert decimal(cents(38), value.to_bytes(16, "big", signed=True)) == Decimal(f"{value}E-2")
 
@@ -98,19 +98,19 @@ def test_the_largest_decimals_fit():
     ("data", "said"),
     [(b"", "no bytes"), (b"\x7f" * 17, "too large"), ((10**9).to_bytes(5, "big"), "does not fit")],
 )
-def test_a_decimal_that_is_none_or_too_large_is_unreadable(data, said):
+def test_decimal_that_is_none_or_too_large_is_unreadable(data, said):
     with pytest.raises(Unreadable, match=said):
         decimal(cents(9), data)
 
 
-def test_a_decimal_of_fewer_digits_is_read_as_one_of_more_and_not_the_other_way():
+def test_decimal_widens_and_does_not_narrow():
     small, large = record(("f", cents(9))), record(("f", cents(12, 4)))
     assert decoded(Avro(registered(large)), registered(small), [b"\x04\x04\xd2"]) == [{"f": Decimal("12.3400")}]
     with pytest.raises(Unreadable):
         decoded(Avro(registered(small)), registered(large), [b"\x04\x04\xd2"])  # 0.1234 has no two places
 
 
-def test_a_symbol_that_the_newer_enum_lacks_is_its_default_or_stays():
+def test_symbol_that_newer_enum_lacks_is_its_default_or_stays():
     def kind(*symbols, **more):
         return record(("f", {"type": "enum", "name": "E", "symbols": list(symbols), **more}))
 

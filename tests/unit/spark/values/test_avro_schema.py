@@ -51,16 +51,16 @@ def typed(definition):
         (record(("a", "int"), ("b", ["null", "string"])), pa.struct([("a", pa.int32()), ("b", pa.string())])),
     ],
 )
-def test_a_type_is_a_column(definition, found):
+def test_type_is_column(definition, found):
     assert typed(definition) == found
 
 
-def test_a_logical_type_that_stands_beside_its_type_is_seen():
+def test_logical_type_that_stands_beside_its_type_is_seen():
     field = {"name": "at", "type": "long", "logicalType": "timestamp-millis"}
     assert typed({"type": "record", "name": "R", "fields": [field]}) == pa.struct([("at", INSTANT)])
 
 
-def test_a_name_is_what_was_defined_under_it_in_its_namespace():
+def test_name_is_what_was_defined_under_it_in_its_namespace():
     inner = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
     other = {"type": "enum", "name": "b.In", "symbols": ["A"]}
     fields = [("one", inner), ("two", other), ("three", "In"), ("four", "b.In"), ("five", "a.In")]
@@ -78,7 +78,7 @@ def doubled(levels):
     return made
 
 
-def test_names_that_are_used_again_and_again_are_no_harm_within_the_limit():
+def test_repeated_named_types_are_accepted_within_limit():
     assert typed(record(*doubled(6))).num_fields == 6
 
 

@@ -47,7 +47,7 @@ def made(kind, default):
         (["int", "string"], "x", {"member0": None, "member1": "x"}),
     ],
 )
-def test_a_default_is_a_value_of_its_column(kind, default, found):
+def test_default_is_value_of_its_column(kind, default, found):
     assert made(kind, default) == found
 
 
@@ -69,7 +69,7 @@ def test_a_default_is_a_value_of_its_column(kind, default, found):
         (["null", "int"], "x"),
     ],
 )
-def test_a_default_of_another_type_is_the_fault_of_its_definition(kind, default):
+def test_default_of_another_type_is_fault_of_its_definition(kind, default):
     with pytest.raises(Incompatible, match="its default must match its type") as told:
         made(kind, default)
     assert told.value.field == "f"

@@ -25,12 +25,12 @@ def read(definition, *values, names=None):
     return decoded(JsonValues(schema), schema, given, names)
 
 
-def test_a_decimal_that_is_not_there_is_its_default_as_avro_writes_it():
+def test_missing_decimal_takes_default_in_avro_form():
     assert read(record(("f", CENTS, "\u0001")), {}) == [{"f": Decimal("0.01")}]
 
 
 @pytest.mark.parametrize(("kind", "value"), [("float", 1e300), (CENTS, "1.255")])
-def test_a_number_that_its_column_cannot_hold_names_row_and_field(kind, value):
+def test_number_that_its_column_cannot_hold_names_row_and_field(kind, value):
     with pytest.raises(Unreadable) as told:
         read(record(("e", "int"), ("f", kind)), {"e": 1, "f": None}, {"e": 1, "f": value})
     assert (told.value.row, told.value.field) == (1, "f")
@@ -68,15 +68,15 @@ def field(kind, value):
         (record(name="Empty"), {"a": 1}, {}),
     ],
 )
-def test_a_value_is_of_the_type_of_its_column(kind, value, found):
+def test_value_is_of_type_of_its_column(kind, value, found):
     assert field(kind, value) == found
 
 
-def test_a_number_that_is_none_comes_through():
+def test_number_that_is_none_comes_through():
     assert math.isnan(field("double", "NaN"))
 
 
-def test_what_is_missing_is_its_default_and_what_is_too_much_is_left_out():
+def test_missing_field_takes_default_and_extra_field_is_dropped():
     definition = record(("a", "int", 7), ("b", "string"), ("c", {"type": "array", "items": "int"}, [1]), ("d", INNER))
     rows = read(definition, {}, {"a": 1, "b": "x", "c": [], "d": {"x": 2, "z": {}}, "e": [{}]}, {"a": None})
     assert rows == [
@@ -86,7 +86,7 @@ def test_what_is_missing_is_its_default_and_what_is_too_much_is_left_out():
     ]
 
 
-def test_only_the_fields_that_are_asked_for_are_looked_at():
+def test_only_fields_that_are_asked_for_are_looked_at():
     definition = record(("a", "int"), ("b", "int"))
     assert read(definition, {"a": "not a number", "b": 1}, names=["b"]) == [{"b": 1}]
 
@@ -107,7 +107,7 @@ def test_only_the_fields_that_are_asked_for_are_looked_at():
         (b'{"t":9223372036854775807}', "it is outside the range of the column", "t"),
     ],
 )
-def test_a_value_that_does_not_fit_names_its_row_and_its_field(value, said, field):
+def test_unfitting_value_names_row_and_field(value, said, field):
     time = {"type": "long", "logicalType": "timestamp-millis"}
     listed = {"type": "array", "items": "int"}
     definition = record(("s", "string"), ("n", INNER), ("l", listed), ("d", CENTS), ("t", time))
@@ -116,18 +116,18 @@ def test_a_value_that_does_not_fit_names_its_row_and_its_field(value, said, fiel
     assert (told.value.row, told.value.field) == (1, field)
 
 
-def test_a_union_of_several_types_is_refused_with_what_to_do():
+def test_union_of_several_types_is_refused_with_what_to_do():
     with pytest.raises(Misuse, match=r"field n\.f is a union of several types.*without schema=registry"):
         JsonValues(registered(record(("n", record(("f", ["int", "string"]), name="N"))), pb.Schema.Json))
 
 
-def test_a_default_of_another_type_is_named():
+def test_default_of_another_type_is_named():
     with pytest.raises(Incompatible, match="its default must match its type") as told:
         read(record(("f", "int", "x")), {})
     assert told.value.field == "f"
 
 
-def test_a_definition_that_is_no_record_is_one_column():
+def test_definition_that_is_no_record_is_one_column():
     assert read("long", 5, 7) == [{"value": 5}, {"value": 7}]
     with pytest.raises(Incompatible, match="expected a record"):
         JsonValues(registered(record(("f", "int")), pb.Schema.Json)).decoder(registered("long", pb.Schema.Json), ["f"])

@@ -44,7 +44,7 @@ def read(schema, *messages, table=None, names=BOTH):
 KINDS = pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
-def test_every_schema_that_the_java_client_registers_has_its_two_columns():
+def test_every_schema_that_java_client_registers_has_its_two_columns():
     labels = [one["label"] for one in load("schemas.json")["schema_info"] if one["type"] == "KEY_VALUE"]
     assert len(labels) >= 9
     for label in labels:
@@ -54,7 +54,7 @@ def test_every_schema_that_the_java_client_registers_has_its_two_columns():
     assert [one.name for one in value.type] == ["color", "colors"]
 
 
-def test_what_the_java_client_writes_is_read_and_a_part_that_is_null_is_null():
+def test_key_value_of_java_client_is_read_with_nulls():
     inline, apart = (recorded(f"KV STRING INT32 {encoding}") for encoding in ("INLINE", "SEPARATED"))
     written = [
         bytes.fromhex(one["bytes"])
@@ -81,14 +81,14 @@ def test_parts_with_fields_are_structs_and_others_are_values():
     assert read(pair(("BYTES", None), ("NONE", None)), (None, sized(b"\xff", b""))) == [(b"\xff", b"")]
 
 
-def test_only_the_parts_that_are_asked_for_are_read():
+def test_only_parts_that_are_asked_for_are_read():
     schema = pair(*ORDERS, "SEPARATED")
     bad = (b"", encoded(ORDER, {"id": 2, "customer": "b"}))
     assert read(schema, bad, names=[VALUE_PART]) == [({"id": 2, "customer": "b"},)]
     assert read(schema, ((5).to_bytes(8, "big"), b"\xff"), names=[KEY_PART]) == [(5,)]
 
 
-def test_both_parts_evolve_by_the_rules_of_their_kinds_wherever_the_key_was():
+def test_key_and_value_evolve_wherever_key_was_stored():
     before = pair(("INT32", None), ("AVRO", ORDER), "SEPARATED")
     after = pair(("INT64", None), ("AVRO", WIDER), version=1)
     value = encoded(ORDER, {"id": 2, "customer": "b"})
@@ -105,7 +105,7 @@ def test_both_parts_evolve_by_the_rules_of_their_kinds_wherever_the_key_was():
         (pair(("INT64", None), ("STRING", None)), "kv_value"),
     ],
 )
-def test_a_version_that_does_not_fit_names_its_part_and_field(written, field):
+def test_version_that_does_not_fit_names_its_part_and_field(written, field):
     with pytest.raises(Incompatible) as told:
         decoder(pair(*ORDERS), written, BOTH)
     assert told.value.field == field
@@ -129,14 +129,14 @@ EIGHT = bytes(8)
         (sized(EIGHT, GOOD[:-1]), "kv_value.customer", "its length exceeds the value: 3"),
     ],
 )
-def test_a_payload_that_is_torn_names_its_row_and_part(payload, field, said):
+def test_payload_that_is_torn_names_its_row_and_part(payload, field, said):
     fine = (None, sized(EIGHT, GOOD))
     with pytest.raises(Unreadable, match=said) as told:
         read(pair(*ORDERS), fine, (None, None), (None, payload), fine)
     assert (told.value.row, told.value.field) == (2, field)
 
 
-def test_a_key_of_a_message_that_is_none_is_told_with_its_row():
+def test_invalid_key_of_message_is_reported_with_row():
     with pytest.raises(Unreadable, match="must have 8 bytes, got 1") as told:
         read(pair(*ORDERS, "SEPARATED"), (None, GOOD), (b"k", GOOD))
     assert (told.value.row, told.value.field) == (1, "kv_key")
@@ -157,12 +157,12 @@ def test_a_key_of_a_message_that_is_none_is_told_with_its_row():
         (pair(("AUTO_CONSUME", None), ("STRING", None)), "kv_key: schemas of kind AUTO_CONSUME are not supported"),
     ],
 )
-def test_a_schema_that_is_no_pair_is_refused_with_what_is_wrong(schema, said):
+def test_schema_without_key_and_value_is_refused_with_reason(schema, said):
     with pytest.raises(Misuse, match=f"option schema: .*{said}"):
         form(schema)
 
 
-def test_a_schema_that_says_nothing_of_its_parts_is_of_bytes_in_the_payload():
+def test_undeclared_parts_are_bytes_in_payload():
     found = parts(RegisteredSchema("t", 4, Kind.KEY_VALUE, sized(b"", b"")))
     assert not found.separated
     assert {name: (one.kind, one.version) for name, one in found.schemas.items()} == dict.fromkeys(

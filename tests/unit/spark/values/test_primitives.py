@@ -51,7 +51,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "data", "value", "type"), CASES)
-def test_a_primitive_is_one_column_of_its_type(kind, data, value, type):
+def test_primitive_is_one_column_of_its_type(kind, data, value, type):
     assert read(kind, data, data) == [value, value]
     (column,) = Primitive(schema(kind)).columns
     assert column.name == "value"
@@ -65,7 +65,7 @@ def test_every_primitive_is_tried():
 @pytest.mark.parametrize(
     ("kind", "data", "value", "type"), [one for one in CASES if one[0] not in (T.NoSchema, T.String)]
 )
-def test_a_value_of_another_width_is_unreadable(kind, data, value, type):
+def test_value_of_another_width_is_unreadable(kind, data, value, type):
     for wrong in (data + b"\0", data[:-1], b""):
         with pytest.raises(Unreadable, match=f"it must have {len(data)} bytes, got {len(wrong)}") as told:
             read(kind, data, wrong)
@@ -90,13 +90,13 @@ def test_text_that_is_none_is_unreadable():
         (T.LocalDateTime, struct.pack(">qq", 1, -1), -1),
     ],
 )
-def test_a_time_beyond_all_that_a_column_holds_is_unreadable(kind, data, found):
+def test_time_beyond_all_that_column_holds_is_unreadable(kind, data, found):
     with pytest.raises(Unreadable, match=f"a time is outside the range of the column: {found}$") as told:
         read(kind, bytes(len(data)), data)
     assert told.value.row == 1
 
 
-def test_older_versions_are_read_as_wider_numbers_and_as_other_moments():
+def test_older_versions_widen_to_numbers_and_timestamps():
     assert read(T.Int8, b"\xff", table=T.Int64) == [-1]
     assert read(T.Float, struct.pack(">f", 0.5), table=T.Double) == [0.5]
     assert read(T.Timestamp, struct.pack(">q", NOON_MS), table=T.Instant) == [NOON]

@@ -62,7 +62,7 @@ ID, NAME = field("id", 1, "INT64"), field("name", 2, "STRING")
 KIND = {"enum_type": [{"name": "Kind", "value": [{"name": "NONE", "number": 0}, {"name": "GIFT", "number": 4}]}]}
 
 
-def test_scalars_are_columns_and_those_that_were_not_set_are_zero():
+def test_scalars_are_columns_and_unset_ones_zero():
     kinds = {
         "DOUBLE": 0.5,
         "FLOAT": 0.5,
@@ -89,7 +89,7 @@ def test_scalars_are_columns_and_those_that_were_not_set_are_zero():
     assert None not in empty.values()
 
 
-def test_messages_lists_maps_and_enums_are_structs_arrays_maps_and_names():
+def test_messages_lists_maps_and_enums_become_spark_types():
     entry = DescriptorProto(name="CountsEntry", field=[field("key", 1, "STRING"), field("value", 2, "INT32")])
     entry.options.map_entry = True
     inner = DescriptorProto(
@@ -122,7 +122,7 @@ def test_messages_lists_maps_and_enums_are_structs_arrays_maps_and_names():
     ]
 
 
-def test_a_field_that_knows_whether_it_is_there_is_null_or_its_default():
+def test_field_with_presence_is_null_or_default():
     shop = file(ID, field("count", 3, "INT32", default_value="7"), syntax="proto2")
     schema = registered(shop)
     assert decoded(Protobuf(schema), schema, [b"", message(shop)(id=0).SerializeToString()]) == [
@@ -131,7 +131,7 @@ def test_a_field_that_knows_whether_it_is_there_is_null_or_its_default():
     ]
 
 
-def test_messages_of_other_versions_are_read_by_the_newest_descriptor():
+def test_messages_of_other_versions_are_read_by_newest_descriptor():
     before = file(field("id", 1, "INT32"), NAME, field("old", 5, "STRING"))
     after = file(ID, field("called", 2, "STRING"), field("more", 3, "BOOL"))
     value = message(before)(id=5, name="n", old="o").SerializeToString()
@@ -148,13 +148,13 @@ def test_messages_of_other_versions_are_read_by_the_newest_descriptor():
         (file(field("id", 3, "INT64")), "its number is 3 in the message and 1 in the table", "id"),
     ],
 )
-def test_a_number_of_another_type_and_a_name_of_another_number_are_refused(before, said, path):
+def test_incompatible_number_and_renumbered_name_are_refused(before, said, path):
     with pytest.raises(Incompatible, match=said) as why:
         Protobuf(registered(file(ID))).decoder(registered(before), ["id"])
     assert why.value.field == path
 
 
-def test_a_difference_inside_a_message_is_found():
+def test_difference_inside_message_is_found():
     def shop(kind: str) -> FileDescriptorProto:
         inner = DescriptorProto(name="Item", field=[field("sku", 1, kind)])
         return file(field("item", 1, "MESSAGE", type_name=".shop.Order.Item"), nested_type=[inner])
@@ -193,7 +193,7 @@ def test_bytes_that_are_no_message_name_their_row_and_field(bad, path, said):
     assert (why.value.row, why.value.field) == (1, path)
 
 
-def test_text_of_proto2_that_is_none_names_its_row_and_field():
+def test_invalid_proto2_text_names_row_and_field():
     entry = DescriptorProto(name="NotesEntry", field=[field("key", 1, "STRING"), field("value", 2, "STRING")])
     entry.options.map_entry = True
     notes = field("notes", 4, "MESSAGE", type_name=".shop.Order.NotesEntry", label=F.LABEL_REPEATED)
@@ -209,12 +209,12 @@ def test_text_of_proto2_that_is_none_names_its_row_and_field():
         assert (why.value.row, why.value.field) == (1, path)
 
 
-def test_only_the_fields_that_are_asked_for_are_made():
+def test_only_fields_that_are_asked_for_are_made():
     schema = registered(file(ID, NAME))
     assert decoded(Protobuf(schema), schema, [b"\x08\x05"], ["name", "id"]) == [{"name": "", "id": 5}]
 
 
-def test_a_protobuf_schema_is_read_by_the_numbers_told_beside_it_and_what_lies_deeper_stays_bytes():
+def test_protobuf_schema_is_read_by_numbers_and_deeper_stays_bytes():
     schema = told(
         (1, "id", "INT64", "LABEL_OPTIONAL"),
         (2, "name", "STRING", "LABEL_OPTIONAL"),
@@ -251,12 +251,12 @@ def test_a_protobuf_schema_is_read_by_the_numbers_told_beside_it_and_what_lies_d
         registered(FileDescriptorProto(name="a", dependency=["a"], message_type=[{"name": "M"}]), root="M"),
     ],
 )
-def test_a_descriptor_that_cannot_be_read_is_said_to_be(schema):
+def test_descriptor_that_cannot_be_read_is_said_to_be(schema):
     with pytest.raises(Misuse, match="the registered descriptor is invalid"):
         Protobuf(schema)
 
 
-def test_a_message_of_few_lines_that_would_be_thousands_of_columns_is_no_table():
+def test_message_expanding_to_thousands_of_columns_is_no_table():
     def level(number: int) -> DescriptorProto:
         kind = {"type_name": f".shop.M{number - 1}"}
         fields = [field(name, place + 1, "MESSAGE", **kind) for place, name in enumerate("ab")]
@@ -268,7 +268,7 @@ def test_a_message_of_few_lines_that_would_be_thousands_of_columns_is_no_table()
         Protobuf(registered(shop))
 
 
-def test_a_message_that_contains_itself_is_no_table():
+def test_message_that_contains_itself_is_no_table():
     with pytest.raises(Misuse, match=r"field next contains itself \(shop.Order\)"):
         Protobuf(registered(file(field("next", 1, "MESSAGE", type_name=".shop.Order"))))
     with pytest.raises(Misuse, match="must have fields"):

@@ -14,7 +14,7 @@ KIND = pb.SingleMessageMetadata
 GOOD = KIND(payload_size=3, partition_key="k", properties=[pb.KeyValue(key="a", value="b")]).SerializeToString()
 
 
-def test_a_message_that_is_one_has_no_fault():
+def test_message_that_is_one_has_no_fault():
     assert fault(KIND.DESCRIPTOR, GOOD) is None
     assert fault(KIND.DESCRIPTOR, b"") is None
 
@@ -29,7 +29,7 @@ def test_a_message_that_is_one_has_no_fault():
         (b"\x0c", ParseError("the tag is invalid: 12", "")),
     ],
 )
-def test_the_first_thing_that_is_wrong_is_told_with_its_field(data, found):
+def test_first_thing_that_is_wrong_is_told_with_its_field(data, found):
     assert fault(KIND.DESCRIPTOR, data) == found
 
 

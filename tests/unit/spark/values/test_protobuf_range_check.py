@@ -39,7 +39,7 @@ def read(before, after, **values):
         ("SFIXED64", "FIXED64", 5, -1),
     ],
 )
-def test_a_number_that_the_newer_type_does_not_hold_is_told_and_others_are_read(before, after, fits, other):
+def test_unrepresentable_number_is_reported_and_others_read(before, after, fits, other):
     assert read(of(before), of(after), f=fits) == fits
     with pytest.raises(Unreadable, match=rf"^it is {other}, but {after.lower()} has the range -?\d+ to \d+$") as told:
         read(of(before), of(after), f=other)
@@ -50,11 +50,11 @@ def test_a_number_that_the_newer_type_does_not_hold_is_told_and_others_are_read(
     ("before", "after", "value"),
     [("INT32", "INT64", -(1 << 31)), ("UINT32", "INT64", (1 << 32) - 1), ("BOOL", "INT32", True), ("ENUM", "INT64", 4)],
 )
-def test_a_type_that_holds_all_of_the_other_takes_every_number(before, after, value):
+def test_type_that_holds_all_of_other_takes_every_number(before, after, value):
     assert read(of(before), of(after), f=value) == value
 
 
-def test_a_number_in_a_list_is_told_too():
+def test_number_in_list_is_told_too():
     assert read(of("INT64", **MANY), of("INT32", **MANY), f=[1, 2]) == [1, 2]
     with pytest.raises(Unreadable, match="it is 1099511627776, but repeated int32 has the range"):
         read(of("INT64", **MANY), of("INT32", **MANY), f=[1, 1 << 40])
@@ -73,7 +73,7 @@ def nested(kind: str) -> FileDescriptorProto:
 @pytest.mark.parametrize(
     ("given", "path"), [({1 << 40: {"n": 1}}, "f"), ({1: {"n": 2, "same": 3}, 2: {"n": 1 << 40}}, "f.n")]
 )
-def test_a_number_inside_a_map_is_told_by_the_path_to_it(given, path):
+def test_number_inside_map_is_told_by_path_to_it(given, path):
     before, after = nested("INT64"), nested("INT32")
 
     def data(pairs):
@@ -89,13 +89,13 @@ def test_a_number_inside_a_map_is_told_by_the_path_to_it(given, path):
     assert (told.value.row, told.value.field) == (1, path)
 
 
-def test_a_default_that_nobody_wrote_is_held_against_nobody():
+def test_default_that_nobody_wrote_is_held_against_nobody():
     before = file(field("f", 1, "INT64", default_value=str(1 << 40)), syntax="proto2")
     after = file(field("f", 1, "INT32"), syntax="proto2")
     assert read(before, after) is None
 
 
-def test_a_number_of_a_field_that_nobody_asked_for_is_not_looked_at():
+def test_number_of_unrequested_field_is_not_checked():
     more = field("g", 2, "INT32")
     before, after = file(field("f", 1, "INT64"), more), file(field("f", 1, "INT32"), more)
     value = message(before)(f=1 << 40, g=1).SerializeToString()

@@ -25,21 +25,21 @@ def test_fields_are_columns_and_what_has_none_is_one():
 
 
 @pytest.mark.parametrize("kind", [T.AutoConsume, T.External, 99])
-def test_a_kind_that_is_no_table_is_refused_with_what_to_do(kind):
+def test_kind_without_table_is_refused_with_remedy(kind):
     with pytest.raises(
         Misuse, match=f"option schema: schemas of kind {said(kind)} are not supported: remove schema=registry"
     ):
         form(RegisteredSchema("topic://a/b/c", 3, kind))
 
 
-def test_a_definition_that_cannot_be_is_told_with_its_topic_and_version():
+def test_impossible_definition_is_reported_with_topic_and_version():
     with pytest.raises(Misuse, match=r"option schema: .*must be Avro in JSON \(topic=topic://a/b/c, version=3\)"):
         form(RegisteredSchema("topic://a/b/c", 3, T.Avro, b"{"))
     with pytest.raises(Misuse, match="the registered record has no fields"):
         form(registered(record()))
 
 
-def test_a_topic_that_changed_from_json_to_avro_is_one_table_where_their_types_are_equal():
+def test_json_and_avro_versions_are_one_table_if_types_match():
     before, after = registered(ORDER, T.Json), registered(ORDER, version=1)
     assert decoder(after, before, ["id"])(pa.array([b'{"id": 5}'], pa.binary()))[0].to_pylist() == [5]
     value = encoded(ORDER, {"id": 5, "raw": b""})
@@ -59,7 +59,7 @@ def test_other_kinds_do_not_mix():
             decoder(registered(ORDER), written, ["id"])
 
 
-def test_kinds_have_the_numbers_of_the_wire():
+def test_kinds_have_numbers_of_wire():
     assert [int(kind) for kind in Kind] == sorted(pb.Schema.Type.values())
     assert [said(kind) for kind in (T.NoSchema, T.KeyValue, T.LocalDateTime, T.Bool, 99)] == [
         "BYTES",

@@ -22,13 +22,13 @@ def struct(**columns):
     return types.StructType([types.StructField(name, kind) for name, kind in columns.items()])
 
 
-def test_the_fields_stand_where_value_stood():
+def test_fields_stand_where_value_stood():
     assert table_type(ORDER, ASKED).simpleString() == (
         "struct<key:binary,id:bigint,at:timestamp_ntz,topic:string,publish_time:timestamp>"
     )
 
 
-def test_every_column_of_messages_has_the_type_that_it_has_without_a_schema():
+def test_message_columns_keep_their_types_without_schema():
     from magnetar.spark.read.spark_types import KINDS
 
     number = RegisteredSchema("t", 0, pb.Schema.Int32)
@@ -36,7 +36,7 @@ def test_every_column_of_messages_has_the_type_that_it_has_without_a_schema():
     assert found == {**KINDS, "value": "int"}
 
 
-def test_spark_takes_the_arrow_of_every_type_back_to_the_same():
+def test_spark_takes_arrow_of_every_type_back_to_same():
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from magnetar.spark.values.select import form
@@ -57,7 +57,7 @@ def test_spark_takes_the_arrow_of_every_type_back_to_the_same():
     assert [(one.name, one.type) for one in arrow] == [(one.name, one.type) for one in form(everything).columns]
 
 
-def test_a_name_that_messages_and_values_have_is_refused_with_what_to_do():
+def test_name_of_both_message_and_value_is_refused():
     with pytest.raises(Misuse, match="both the values and the messages have a field topic: omit the"):
         table_type(ORDER, ("value", "topic"))
     with pytest.raises(Misuse, match="both the values and the messages have a field key"):
@@ -66,7 +66,7 @@ def test_a_name_that_messages_and_values_have_is_refused_with_what_to_do():
         table_type(ORDER, ("value", "offset"))
 
 
-def test_a_name_is_a_column_of_messages_if_it_was_asked_for_and_else_a_field_first():
+def test_requested_name_is_message_column_else_field():
     given = struct(topic=types.StringType(), key=types.BinaryType(), id=types.LongType(), __order=types.BinaryType())
     found = table(given, ORDER, ("key", "value"))
     assert found.fields == ("topic", "id")
@@ -74,7 +74,7 @@ def test_a_name_is_a_column_of_messages_if_it_was_asked_for_and_else_a_field_fir
     assert found.needed == ("key", "__order", "value", "__schema_version")
 
 
-def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message():
+def test_key_value_is_two_columns_using_message_key():
     both = pair(("STRING", None), ("AVRO", record(("id", "long"))))
     assert table_type(both, ASKED).simpleString() == (
         "struct<key:binary,kv_key:string,kv_value:struct<id:bigint>,publish_time:timestamp>"
@@ -94,6 +94,6 @@ def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message
         (struct(), "the schema must have at least one column"),
     ],
 )
-def test_a_schema_of_the_users_own_that_cannot_be_is_refused_by_the_column(given, said):
+def test_impossible_user_schema_is_refused_by_column(given, said):
     with pytest.raises(Misuse, match=said):
         table(given, ORDER, ASKED)

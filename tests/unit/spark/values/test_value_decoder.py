@@ -76,7 +76,7 @@ def test_rows_of_two_versions_and_null_ones_keep_their_order():
     ]
 
 
-def test_columns_are_those_of_the_table_in_their_order_whatever_rows_there_are():
+def test_columns_follow_table_order_for_any_rows():
     table = ValueTable(VERSIONS[1], ("more", "__schema_version", "id"), ("more", "id"))
     types = pa.schema([("more", pa.string()), ("__schema_version", pa.int64()), ("id", pa.int64())])
     for rows in ([first(1)], [second(1), first(2)], [(None, None)], []):
@@ -88,7 +88,7 @@ def test_columns_are_those_of_the_table_in_their_order_whatever_rows_there_are()
 
 
 @pytest.mark.parametrize("encoding", ["separated", "inline"])
-def test_keys_with_values_of_the_java_client_are_read_wherever_it_put_the_key(encoding):
+def test_java_key_values_are_read_with_either_key_place(encoding):
     schema = pair(("STRING", None), ("INT32", None), encoding.upper())
     made = Decoder(ValueTable(schema, ("kv_key", "kv_value"), ("kv_key", "kv_value")).needed, segment=4)
     frames = [one for one in sent_frames() if one["case"] == f"schema-key-value-{encoding}"]
@@ -105,7 +105,7 @@ def test_keys_with_values_of_the_java_client_are_read_wherever_it_put_the_key(en
     ]
 
 
-def test_a_key_without_a_value_is_one_of_its_version_too():
+def test_key_without_value_is_one_of_its_version_too():
     before = pair(("INT32", None), ("STRING", None), "SEPARATED")
     table = ValueTable(
         pair(("INT64", None), ("STRING", None), version=1), ("kv_key", "kv_value"), ("kv_key", "kv_value")
@@ -119,7 +119,7 @@ def test_a_key_without_a_value_is_one_of_its_version_too():
     assert found == [{"kv_key": 5, "kv_value": None}, {"kv_key": None, "kv_value": None}]
 
 
-def test_a_version_is_asked_for_once_and_that_of_the_table_never():
+def test_version_is_asked_for_once_and_that_of_table_never():
     registry = Registry()
     made = ValueDecoder(TABLE, registry)
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_a_version_is_asked_for_once_and_that_of_the_table_never():
     assert registry.asked == [0]
 
 
-def test_a_version_that_does_not_fit_is_named_with_its_field_and_what_to_do():
+def test_unfitting_version_is_named_with_field_and_remedy():
     with pytest.raises(
         Misuse, match=r"version 2 .* of version 1: field id: string cannot be read as long: remove schema="
     ):
@@ -136,19 +136,19 @@ def test_a_version_that_does_not_fit_is_named_with_its_field_and_what_to_do():
         read((3, b"x"))
 
 
-def test_a_version_that_is_gone_is_named():
+def test_version_that_is_gone_is_named():
     with pytest.raises(Misuse, match="use version 9 of the schema, which the registry does not contain any more"):
         read(second(1), (9, b""))
 
 
-def test_a_value_that_cannot_be_read_is_named_by_its_position():
+def test_value_that_cannot_be_read_is_named_by_its_position():
     with pytest.raises(Corrupt, match=r"field more: .*version=1, position=7:2:0 of segment 4"):
         read(second(1), (None, None), (1, b"\x02\x7f"), first(2))
     with pytest.raises(Corrupt, match=r"position=7:1:0 of segment 4"):
         read(first(1), (0, b"\x02\x7f"))
 
 
-def test_a_value_of_json_that_is_none_is_named_too():
+def test_value_of_json_that_is_none_is_named_too():
     schema = RegisteredSchema("topic://a/b/c", 0, pb.Schema.Json, json.dumps(FIRST).encode())
     with pytest.raises(
         Corrupt, match=r"option schema: a value does not match its schema: it must be JSON.*position=7:0:0"

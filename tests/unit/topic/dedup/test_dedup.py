@@ -28,7 +28,7 @@ def stored(*sequences: int, producer: str = "p", dedup: Dedup | None = None) -> 
     return dedup
 
 
-def test_an_id_is_new_above_the_pushed_unsure_up_to_it_and_a_duplicate_up_to_the_persisted() -> None:
+def test_id_is_new_unknown_or_duplicate_by_watermarks() -> None:
     dedup = stored(5)
     dedup.pushed("p", 8)
     assert [dedup.check("p", i, i) for i in (4, 5, 6, 8, 9)] == [DUPLICATE, DUPLICATE, UNSURE, UNSURE, NEW]
@@ -38,7 +38,7 @@ def test_an_id_is_new_above_the_pushed_unsure_up_to_it_and_a_duplicate_up_to_the
     assert dedup.highest("p") == 8
 
 
-def test_an_unknown_producer_has_nothing_and_asking_does_not_remember_it() -> None:
+def test_unknown_producer_has_nothing_and_asking_does_not_remember_it() -> None:
     dedup = Dedup()
     assert dedup.highest("p") == -1
     assert dedup.check("p", 0, 0) is NEW
@@ -46,7 +46,7 @@ def test_an_unknown_producer_has_nothing_and_asking_does_not_remember_it() -> No
     assert dedup.producers == 0
 
 
-def test_after_a_failed_write_the_same_ids_are_new_again() -> None:
+def test_after_failed_write_same_ids_are_new_again() -> None:
     dedup = stored(5)
     dedup.pushed("p", 9)
     dedup.failed("p")
@@ -55,7 +55,7 @@ def test_after_a_failed_write_the_same_ids_are_new_again() -> None:
     assert dedup.producers == 1
 
 
-def test_a_batch_stored_in_part_is_neither_dropped_nor_stored_again() -> None:
+def test_batch_stored_in_part_is_neither_dropped_nor_stored_again() -> None:
     dedup = stored(6)
     assert dedup.check("p", 5, 6) is DUPLICATE
     assert dedup.check("p", 5, 9) is UNSURE
@@ -67,7 +67,7 @@ def test_producers_do_not_see_each_other() -> None:
     assert dedup.check("b", 5, 5) is NEW
 
 
-def test_only_the_last_chunk_is_checked_and_recorded() -> None:
+def test_only_last_chunk_is_checked_and_recorded() -> None:
     dedup = stored(4)
     chunks = [False, False, True, True]
     assert dedup.check_run("p", [5, 5, 5, 6], [5, 5, 5, 6], chunks) is None
@@ -81,7 +81,7 @@ def test_only_the_last_chunk_is_checked_and_recorded() -> None:
     assert dedup.check_run("p", [5, 5, 5], [5, 5, 5], [False, False, True]) == [NEW, NEW, DUPLICATE]
 
 
-def test_a_run_sees_its_own_entries_as_pushed() -> None:
+def test_run_sees_its_own_entries_as_pushed() -> None:
     dedup = stored(3)
     assert dedup.check_run("p", [4, 4, 5, 2], [4, 4, 5, 2]) == [NEW, UNSURE, NEW, DUPLICATE]
     assert dedup.check_run("p", [4, 5, 9], [4, 8, 9]) is None
@@ -93,7 +93,7 @@ IDS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans()), 
 
 
 @given(persisted=st.integers(-1, 8), ahead=st.integers(0, 4), entries=IDS, chunked=st.booleans())
-def test_a_run_at_once_gets_the_verdicts_of_one_by_one(
+def test_run_at_once_gets_verdicts_of_one_by_one(
     persisted: int, ahead: int, entries: list[tuple[int, int, bool]], chunked: bool
 ) -> None:
     run, single = stored(persisted), stored(persisted)
@@ -113,7 +113,7 @@ def test_a_run_at_once_gets_the_verdicts_of_one_by_one(
     assert verdicts is None or any(verdict is not NEW for verdict in verdicts)
 
 
-def test_an_idle_producer_is_forgotten_after_its_time_and_a_connected_one_never() -> None:
+def test_idle_producer_is_forgotten_and_connected_one_never() -> None:
     dedup = stored(5, producer="a")
     stored(6, producer="b", dedup=dedup)
     stored(7, producer="c", dedup=dedup)
@@ -127,7 +127,7 @@ def test_an_idle_producer_is_forgotten_after_its_time_and_a_connected_one_never(
     assert [dedup.highest(name) for name in "abc"] == [-1, 6, 7]
 
 
-def test_over_the_bound_the_longest_detached_goes_first_then_the_longest_silent_and_both_are_counted() -> None:
+def test_producers_over_bound_are_forgotten_by_age_and_counted() -> None:
     dedup = Dedup(producers_max=3)
     for i, name in enumerate("abc"):
         stored(i, producer=name, dedup=dedup)
@@ -143,7 +143,7 @@ def test_over_the_bound_the_longest_detached_goes_first_then_the_longest_silent_
     assert (dedup.producers, dedup.evicted) == (3, 3)
 
 
-def test_a_producer_forgotten_in_flight_is_known_again_when_its_write_is_confirmed() -> None:
+def test_producer_forgotten_in_flight_returns_at_confirmation() -> None:
     dedup = Dedup(producers_max=1)
     dedup.pushed("a", 5)
     dedup.pushed("b", 1)
@@ -152,7 +152,7 @@ def test_a_producer_forgotten_in_flight_is_known_again_when_its_write_is_confirm
     assert dedup.producers == 1
 
 
-def test_a_snapshot_holds_what_is_stored_not_what_is_pushed_and_replay_adds_the_rest() -> None:
+def test_snapshot_holds_stored_ids_and_replay_adds_rest() -> None:
     dedup = stored(5, producer="a")
     dedup.pushed("a", 9)
     stored(2**64 - 1, producer="ü\ud800", dedup=dedup)
@@ -172,7 +172,7 @@ def test_a_snapshot_holds_what_is_stored_not_what_is_pushed_and_replay_adds_the_
     assert heir.forget(5001) == ["ü\ud800", "n" * 70_000], "connected at the snapshot: idle since the restart"
 
 
-def test_loading_a_larger_map_keeps_the_bound_and_the_most_recent() -> None:
+def test_loading_larger_map_keeps_bound_and_most_recent() -> None:
     dedup = Dedup()
     for i in range(5):
         stored(i, producer=f"p{i}", dedup=dedup)
@@ -183,7 +183,7 @@ def test_loading_a_larger_map_keeps_the_bound_and_the_most_recent() -> None:
 
 
 @given(where=st.integers(0, 200), bit=st.integers(0, 7))
-def test_a_snapshot_with_any_bit_turned_is_refused(where: int, bit: int) -> None:
+def test_snapshot_with_any_bit_turned_is_refused(where: int, bit: int) -> None:
     data = bytearray(stored(5, producer="producer").snapshot(HERE))
     data[where % len(data)] ^= 1 << bit
     with pytest.raises(Corrupt):
@@ -198,13 +198,13 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes, cut_at: int) -> Non
             Dedup().load(bad, 0)
 
 
-def test_a_newer_snapshot_is_refused_with_what_to_do() -> None:
+def test_newer_snapshot_is_refused_with_what_to_do() -> None:
     data = stored(5).snapshot(HERE)
     with pytest.raises(Corrupt, match="upgrade"):
         Dedup().load(data[:4] + b"\0\2" + data[6:], 0)
 
 
-def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
+def test_after_merge_each_half_keeps_its_own_mark() -> None:
     left, right = Dedup(LEFT), Dedup(RIGHT)
     stored(10, dedup=left)
     stored(20, dedup=right)
@@ -227,7 +227,7 @@ def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
     assert heir.marks() == merged.marks()
 
 
-def test_of_partitions_that_had_the_same_keys_only_what_all_have_stored_is_known() -> None:
+def test_partitions_with_equal_keys_know_common_stored_ids_only() -> None:
     first, second, third = Dedup(), Dedup(), Dedup()
     first.persisted("everywhere", 9)
     second.persisted("everywhere", 4)
@@ -238,13 +238,13 @@ def test_of_partitions_that_had_the_same_keys_only_what_all_have_stored_is_known
     assert child.highest("in one only") == -1
 
 
-def test_over_several_ranges_a_foreign_hash_is_the_callers_bug() -> None:
+def test_over_several_ranges_foreign_hash_is_callers_bug() -> None:
     merged = stored(1, dedup=Dedup(HashRange(0, 9))).unite([stored(2, dedup=Dedup(HashRange(10, 19)))])
     with pytest.raises(Misuse):
         merged.check("p", 5, 5, key_hash=20)
 
 
-def test_a_batch_of_hidden_keys_is_a_duplicate_only_where_every_range_has_it() -> None:
+def test_hidden_keys_are_duplicate_only_if_every_range_agrees() -> None:
     merged = stored(3, dedup=Dedup(HashRange(0, 9))).unite([stored(8, dedup=Dedup(HashRange(10, 19)))])
     assert merged.ranged("p")
     assert merged.check("p", 1, 3) is DUPLICATE
@@ -264,7 +264,7 @@ def test_equal_halves_are_one_range_again_and_need_no_hash() -> None:
     assert again.check("p", 5, 5) is DUPLICATE
 
 
-def test_a_split_hands_idleness_on_and_a_merge_only_if_idle_on_both_sides() -> None:
+def test_split_passes_idleness_and_merge_needs_both_idle() -> None:
     whole = stored(5, producer="a")
     stored(5, producer="b", dedup=whole)
     whole.detached("a", 10)
@@ -280,7 +280,7 @@ MARKS = st.lists(st.tuples(EDGES, EDGES, st.integers(-1, 5)).filter(lambda m: m[
 
 
 @given(marks=MARKS, first=EDGES, width=st.integers(0, 30))
-def test_cutting_and_laying_over_keep_the_highest_mark_of_every_hash(
+def test_cutting_and_laying_over_keep_highest_mark_of_every_hash(
     marks: list[tuple[int, int, int]], first: int, width: int
 ) -> None:
     for tiled in (overlay(marks, HashRange(0, 40)), cut(marks, HashRange(first, first + width))):
@@ -393,7 +393,7 @@ def test_batch_with_numbers_of_other_segments_takes_its_own() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_batch_whose_numbers_do_not_add_up_is_judged_by_the_lowest_mark(count: int) -> None:
+def test_inconsistent_batch_numbers_are_judged_by_lowest_mark(count: int) -> None:
     dedup = a_merged_map()
     spread = Spread(half_of, [count])
     assert dedup.check_run("p", [6], [8], spread=spread) is None

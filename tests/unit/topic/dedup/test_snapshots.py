@@ -18,7 +18,7 @@ async def publish(world: World, topic: Topic, name: str, *sequences: int) -> lis
     return [(receipt.sequence, receipt.position.ledger) for receipt in out.receipts]
 
 
-async def test_a_crash_without_a_snapshot_loses_no_sequence_id(world: World) -> None:
+async def test_crash_without_snapshot_loses_no_sequence_id(world: World) -> None:
     topic = await world.topic(deduplication=True)
     await publish(world, topic, "a", 0, 1, 2)
     await publish(world, topic, "b", 7)
@@ -26,7 +26,7 @@ async def test_a_crash_without_a_snapshot_loses_no_sequence_id(world: World) -> 
     assert (again.highest_sequence("a"), again.highest_sequence("b")) == (2, 7)
 
 
-async def test_a_crash_after_a_snapshot_reads_only_what_is_behind_it(world: World) -> None:
+async def test_crash_after_snapshot_reads_only_what_is_behind_it(world: World) -> None:
     topic = await world.topic(deduplication=True, dedup_snapshot_entries=2)
     await publish(world, topic, "a", 0, 1)
     await topic.maintain()
@@ -38,7 +38,7 @@ async def test_a_crash_after_a_snapshot_reads_only_what_is_behind_it(world: Worl
     assert world.ledgers.reads - before <= 2  # the snapshot, and one block of entries
 
 
-async def test_the_sequence_ids_are_known_although_their_entries_are_gone(world: World) -> None:
+async def test_sequence_ids_are_known_although_their_entries_are_gone(world: World) -> None:
     topic = await world.topic(deduplication=True)
     await publish(world, topic, "a", 0, 1, 2)
     await topic.close()
@@ -48,7 +48,7 @@ async def test_the_sequence_ids_are_known_although_their_entries_are_gone(world:
     assert await publish(world, topic, "a", 2) == [(2, -1)]
 
 
-async def test_a_snapshot_is_taken_after_a_while_even_if_little_happens(world: World) -> None:
+async def test_snapshot_is_taken_after_while_even_if_little_happens(world: World) -> None:
     topic = await world.topic(deduplication=True, dedup_snapshot_s=120)
     await publish(world, topic, "a", 0)
     await topic.maintain()
@@ -59,7 +59,7 @@ async def test_a_snapshot_is_taken_after_a_while_even_if_little_happens(world: W
     assert topic.recall.position == topic.managed.last
 
 
-async def test_half_a_chunked_message_is_not_remembered_as_stored(world: World) -> None:
+async def test_half_chunked_message_is_not_remembered_as_stored(world: World) -> None:
     topic = await world.topic(deduplication=True)
     first, second = the_chunks("abcd", 2, 5)
     await world.store(topic, first)
@@ -69,7 +69,7 @@ async def test_half_a_chunked_message_is_not_remembered_as_stored(world: World) 
     assert (await world.crash().topic(deduplication=True)).managed.entries == 2
 
 
-async def test_a_producer_gone_for_long_is_forgotten(world: World) -> None:
+async def test_producer_gone_for_long_is_forgotten(world: World) -> None:
     topic = await world.topic(deduplication=True, dedup_inactivity_ms=60_000)
     await publish(world, topic, "a", 3)
     await pass_s(30)
@@ -80,7 +80,7 @@ async def test_a_producer_gone_for_long_is_forgotten(world: World) -> None:
     assert topic.highest_sequence("a") == -1
 
 
-async def test_switching_off_and_on_again_starts_from_the_entries(world: World) -> None:
+async def test_switching_off_and_on_again_starts_from_entries(world: World) -> None:
     topic = await world.topic(deduplication=True)
     await publish(world, topic, "a", 0, 1)
     await topic.close()
@@ -91,7 +91,7 @@ async def test_switching_off_and_on_again_starts_from_the_entries(world: World) 
     assert topic.highest_sequence("a") == 9
 
 
-async def test_what_a_sink_stored_is_known_after_a_crash_although_deduplication_is_off(world: World) -> None:
+async def test_sink_rows_are_known_after_crash_without_deduplication(world: World) -> None:
     topic = await world.topic()
     await topic.remember_sinks()
     await publish(world, topic, "__sink-a", 0, 1)
@@ -101,7 +101,7 @@ async def test_what_a_sink_stored_is_known_after_a_crash_although_deduplication_
     assert [ledger == -1 for _, ledger in answers] == [True, False]
 
 
-async def test_beside_a_sink_others_may_repeat_themselves_as_before(world: World) -> None:
+async def test_beside_sink_others_may_repeat_themselves_as_before(world: World) -> None:
     topic = await world.topic()
     await topic.remember_sinks()
     await publish(world, topic, "a", 0, 1)
@@ -109,7 +109,7 @@ async def test_beside_a_sink_others_may_repeat_themselves_as_before(world: World
     assert topic.highest_sequence("a") == -1
 
 
-async def test_switching_deduplication_off_leaves_what_a_sink_needs(world: World) -> None:
+async def test_switching_deduplication_off_leaves_what_sink_needs(world: World) -> None:
     topic = await world.topic(deduplication=True)
     await topic.remember_sinks()
     await publish(world, topic, "__sink-a", 0)

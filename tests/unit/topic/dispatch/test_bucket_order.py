@@ -20,7 +20,7 @@ def pos(entry: int) -> Position:
     return Position(1, entry)
 
 
-def test_an_entry_of_two_buckets_blocks_both_until_it_is_acknowledged() -> None:
+def test_entry_of_two_buckets_blocks_both_until_it_is_acknowledged() -> None:
     order = BucketOrder[str]()
     order.sent(slot_of(1, 2), "a", pos(0))
     assert not order.may_send(slot_of(2, 2), "b", pos(1))
@@ -32,7 +32,7 @@ def test_an_entry_of_two_buckets_blocks_both_until_it_is_acknowledged() -> None:
     assert order.may_send(slot_of(2, 2), "b", pos(1))
 
 
-def test_an_entry_of_two_buckets_waits_for_both_and_is_not_overtaken_in_either() -> None:
+def test_entry_of_two_buckets_waits_for_both_without_overtaking() -> None:
     order = BucketOrder[str]()
     order.sent(slot_of(2, 2), "b", pos(0))
     assert not order.may_send(slot_of(1, 2), "a", pos(1))
@@ -47,7 +47,7 @@ def test_an_entry_of_two_buckets_waits_for_both_and_is_not_overtaken_in_either()
     assert order.take(lambda _: "a", 9, lambda _: True) == [pos(1)]
 
 
-def test_what_a_consumer_that_left_held_waits_in_order_in_all_its_buckets() -> None:
+def test_entries_of_departed_consumer_wait_in_order_per_bucket() -> None:
     order = BucketOrder[str]()
     order.sent(slot_of(0, 1), "a", pos(0))
     order.sent(slot_of(1, 1), "a", pos(1))
@@ -57,7 +57,7 @@ def test_what_a_consumer_that_left_held_waits_in_order_in_all_its_buckets() -> N
     assert order.take(lambda _: "b", 9, lambda _: True) == [pos(0), pos(1)]
 
 
-def test_a_consumer_that_is_not_ready_keeps_its_buckets_waiting_and_no_others() -> None:
+def test_unready_consumer_delays_its_own_buckets_only() -> None:
     order = BucketOrder[str]()
     for number, slot in enumerate([slot_of(0, 0), slot_of(1, 1), slot_of(0, 1), slot_of(1, 1), slot_of(2, 2)]):
         order.waits(slot, pos(number))
@@ -192,7 +192,7 @@ class NoBucketAtTwoConsumers(RuleBasedStateMachine):
 _FEW = settings(max_examples=25, stateful_step_count=25, deadline=None)
 
 
-def test_whoever_joins_leaves_acks_and_nacks_no_bucket_is_at_two_consumers() -> None:
+def test_no_bucket_is_at_two_consumers_in_any_history() -> None:
     run_state_machine_as_test(NoBucketAtTwoConsumers, settings=_FEW)
 
 
@@ -208,7 +208,7 @@ class _Wrong(NoBucketAtTwoConsumers):
     guard = LooksAtItsFirstBucketOnly
 
 
-def test_a_guard_that_tracks_a_spanning_entry_for_one_bucket_only_is_found() -> None:
+def test_mutant_tracking_one_bucket_of_spanning_entry_is_found() -> None:
     settled = settings(_FEW, max_examples=300, phases=[Phase.generate], database=None, derandomize=True)
     with pytest.raises((AssertionError, InvalidTransition)):
         run_state_machine_as_test(_Wrong, settings=settled)

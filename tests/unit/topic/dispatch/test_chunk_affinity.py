@@ -5,7 +5,7 @@ from __future__ import annotations
 from magnetar.topic.dispatch.chunk_affinity import ChunkAffinity
 
 
-def test_a_place_stays_until_every_message_that_was_begun_there_is_out():
+def test_position_stays_until_chunked_messages_begun_there_end():
     begun: ChunkAffinity[str] = ChunkAffinity()
     assert not begun
     assert not begun.sent(7, "a", "one", last=False)
@@ -17,7 +17,7 @@ def test_a_place_stays_until_every_message_that_was_begun_there_is_out():
     assert not begun
 
 
-def test_the_last_chunk_of_what_was_not_begun_here_changes_nothing():
+def test_last_chunk_of_what_was_not_begun_here_changes_nothing():
     begun: ChunkAffinity[str] = ChunkAffinity()
     begun.sent(7, "a", "one", last=False)
     assert not begun.sent(7, "a", "other", last=True)
@@ -34,7 +34,7 @@ def test_who_leaves_keeps_nothing_and_what_is_free_is_nobodys():
     assert not begun
 
 
-def test_of_too_many_the_oldest_is_let_go():
+def test_of_too_many_oldest_is_let_go():
     begun: ChunkAffinity[str] = ChunkAffinity(messages_max=2)
     assert not begun.sent(1, "a", "one", last=False)
     assert not begun.sent(2, "a", "two", last=False)

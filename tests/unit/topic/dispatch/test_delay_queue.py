@@ -45,7 +45,7 @@ async def test_each_entry_comes_when_it_is_due_and_not_before(world: World, kind
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
-async def test_a_single_active_consumer_gets_delayed_entries_at_once(world: World, kind: int) -> None:
+async def test_single_active_consumer_gets_delayed_entries_at_once(world: World, kind: int) -> None:
     topic = await world.topic()
     out = Out()
     await world.consumer(topic, out, kind=kind, permits=100)
@@ -54,7 +54,7 @@ async def test_a_single_active_consumer_gets_delayed_entries_at_once(world: Worl
     assert out.texts == ["60"]
 
 
-async def test_sharers_of_a_segment_get_delayed_entries_at_once_so_that_nothing_overtakes_them(world: World) -> None:
+async def test_sharers_get_delayed_entries_immediately_to_keep_order(world: World) -> None:
     halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
 
     topic = await world.topic()
@@ -67,7 +67,7 @@ async def test_sharers_of_a_segment_get_delayed_entries_at_once_so_that_nothing_
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-async def test_delays_survive_a_restart_and_a_change_of_consumers(world: World, kind: int) -> None:
+async def test_delays_survive_restart_and_change_of_consumers(world: World, kind: int) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=kind, permits=100)
     await delayed(world, topic, 5, 10)
@@ -87,7 +87,7 @@ async def test_delays_survive_a_restart_and_a_change_of_consumers(world: World, 
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-async def test_an_entry_acknowledged_before_it_is_due_does_not_come(world: World, kind: int) -> None:
+async def test_entry_acknowledged_before_it_is_due_does_not_come(world: World, kind: int) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=kind, permits=100)
@@ -117,7 +117,7 @@ async def test_thousands_of_delays_cost_one_timer(world: World) -> None:
     assert timers() - before == 1
 
 
-async def test_a_delay_of_years_is_looked_at_again_in_between(world: World) -> None:
+async def test_delay_of_years_is_looked_at_again_in_between(world: World) -> None:
     topic = await world.topic()
     ripe: list[list[Position]] = []
     delay = DelayQueue(topic, ripe.append)
@@ -167,7 +167,7 @@ async def test_full_account_stops_reading_ahead_until_there_is_room(world: World
     assert account.bytes == 0
 
 
-async def test_full_account_leaves_a_small_subscription_alone(world: World) -> None:
+async def test_full_account_leaves_small_subscription_alone(world: World) -> None:
     account = world.config.state
     account.bytes = account.bytes_max
     topic = await world.topic()

@@ -64,7 +64,7 @@ TestDelayedMatchesATable = DelayedMatchesATable.TestCase
 TestDelayedMatchesATable.settings = settings(max_examples=examples(100))
 
 
-def test_a_message_is_held_to_its_very_millisecond_and_late_by_less_than_a_step() -> None:
+def test_message_is_delayed_to_its_millisecond_within_one_step() -> None:
     delayed = Delayed(100)
     delayed.add(1001, Position(1, 1))
     assert delayed.due(1000, 10) == []
@@ -74,14 +74,14 @@ def test_a_message_is_held_to_its_very_millisecond_and_late_by_less_than_a_step(
     assert delayed.next_due_ms() is None
 
 
-def test_what_is_due_at_one_time_comes_in_order_of_position_over_ledgers_and_steps() -> None:
+def test_messages_due_together_come_in_position_order() -> None:
     delayed = Delayed(100)
     for at_ms, position in [(500, (2, 0)), (300, (2, 9)), (400, (1, 7)), (100, (3, 1)), (400, (1, 2))]:
         delayed.add(at_ms, Position(*position))
     assert delayed.due(1000, 10) == [(1, 2), (1, 7), (2, 0), (2, 9), (3, 1)]
 
 
-def test_a_limit_takes_the_earliest_due_and_leaves_the_rest_for_the_next_call() -> None:
+def test_limit_takes_earliest_due_and_leaves_rest_for_next_call() -> None:
     delayed = Delayed(100)
     for entry in range(10):
         delayed.add(100 * (10 - entry), Position(1, entry))
@@ -89,7 +89,7 @@ def test_a_limit_takes_the_earliest_due_and_leaves_the_rest_for_the_next_call() 
     assert delayed.due(5000, 100) == [(1, entry) for entry in range(7)]
 
 
-def test_ten_thousand_messages_of_one_second_share_a_few_arrays() -> None:
+def test_ten_thousand_messages_of_one_second_share_few_arrays() -> None:
     delayed = Delayed(100)
     for entry in range(10_000):
         delayed.add(60_000 + entry % 1000, Position(1, entry))
@@ -99,7 +99,7 @@ def test_ten_thousand_messages_of_one_second_share_a_few_arrays() -> None:
     assert delayed.due(61_000, 20_000) == [(1, entry) for entry in range(10_000)]
 
 
-def test_skipping_to_exactly_the_first_delayed_message_forgets_it() -> None:
+def test_skipping_to_exactly_first_delayed_message_forgets_it() -> None:
     delayed = Delayed(100)
     delayed.add(1000, Position(1, 5))
     assert delayed.discard_upto(Position(1, 4)) == 0
@@ -107,7 +107,7 @@ def test_skipping_to_exactly_the_first_delayed_message_forgets_it() -> None:
     assert delayed.due(5000, 10) == []
 
 
-def test_a_full_index_says_so_and_still_takes_what_was_read() -> None:
+def test_full_index_says_so_and_still_takes_what_was_read() -> None:
     delayed = Delayed(100, positions_max=2)
     assert not delayed.full
     for entry in range(3):

@@ -20,7 +20,7 @@ def slot(entry: bytes, buckets: int = 4) -> list[int]:
 
 
 @given(st.integers(1, 1024))
-def test_equal_boundaries_cover_the_ring(count: int) -> None:
+def test_equal_boundaries_cover_ring(count: int) -> None:
     ranges = bucket_ranges(bucket_splits(count))
     check_boundaries(ranges)
     assert len(ranges) == count
@@ -39,7 +39,7 @@ def test_equal_boundaries_cover_the_ring(count: int) -> None:
         [(9, 65535), (0, 8)],
     ],
 )
-def test_boundaries_with_a_gap_an_overlap_or_a_first_bucket_without_1_are_refused(
+def test_boundaries_with_gap_overlap_or_wrong_start_are_refused(
     ranges: list[tuple[int, int]],
 ) -> None:
     with pytest.raises(ConsumerAssignError):
@@ -55,7 +55,7 @@ def test_whoever_brings_other_boundaries_is_refused_and_changes_nothing() -> Non
 
 
 @given(st.integers(1, 40), st.permutations([f"c{n}" for n in range(9)]))
-def test_the_spread_does_not_depend_on_who_came_first(count: int, names: list[str]) -> None:
+def test_spread_does_not_depend_on_who_came_first(count: int, names: list[str]) -> None:
     boundaries = bucket_ranges(bucket_splits(count))
     spread = []
     for order in (names, sorted(names)):
@@ -69,31 +69,31 @@ def test_the_spread_does_not_depend_on_who_came_first(count: int, names: list[st
     assert spread[0] == spread[1]
 
 
-def test_a_key_is_in_the_bucket_of_its_low_half_and_the_ordering_key_comes_first() -> None:
+def test_ordering_key_or_key_decides_bucket_by_low_half() -> None:
     plain = an_entry("x", partition_key="hello")
     assert slot(plain) == [low16(murmur3(b"hello")) * 4 // 65536] == [3]
     assert slot(an_entry("x", partition_key="hello", ordering_key=b"key-1")) == [0]
 
 
-def test_a_stamped_entry_is_in_all_buckets_that_its_stamp_touches() -> None:
+def test_stamped_entry_is_in_all_buckets_that_its_stamp_touches() -> None:
     assert slot(an_entry("x", entry_hash_min=0x4000, entry_hash_max=0x7FFF, num_messages_in_batch=9)) == [1]
     assert slot(an_entry("x", entry_hash_min=0x3FFF, entry_hash_max=0x8000, num_messages_in_batch=9)) == [0, 1, 2]
 
 
-def test_what_hides_its_keys_or_lies_about_them_is_in_every_bucket() -> None:
+def test_entry_with_hidden_or_false_keys_is_in_every_bucket() -> None:
     assert slot(an_entry("x", partition_key="hello", num_messages_in_batch=2)) == [0, 1, 2, 3]
     for low, high in ((9, 3), (0, 65536)):
         assert slot(an_entry("x", entry_hash_min=low, entry_hash_max=high, num_messages_in_batch=2)) == [0, 1, 2, 3]
     assert slot(b"\x0e\x01broken") == [0, 1, 2, 3]
 
 
-def test_entries_without_a_key_are_spread_and_chunks_of_one_message_stay_together() -> None:
+def test_keyless_entries_spread_and_chunks_stay_together() -> None:
     found = {slot(an_entry("x", number))[0] for number in range(40)}
     assert found == {0, 1, 2, 3}
     chunks = [an_entry("x", 7, uuid="u", chunk_id=place, num_chunks_from_msg=3) for place in range(3)]
     assert len({slot(chunk)[0] for chunk in chunks}) == 1
 
 
-def test_a_slot_is_a_stretch_of_buckets() -> None:
+def test_slot_is_stretch_of_buckets() -> None:
     assert list(span(slot_of(3, 3))) == [3]
     assert list(span(slot_of(0, 1023))) == list(range(1024))

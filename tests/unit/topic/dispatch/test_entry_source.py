@@ -14,7 +14,7 @@ from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_S
 from tests.unit.topic.world import Out, World, pass_s, settle
 
 
-async def test_the_tail_is_served_without_waiting_and_without_files(world: World) -> None:
+async def test_tail_is_served_without_waiting_and_without_files(world: World) -> None:
     topic = await world.topic()
     [first, second] = await world.publish(topic, "a", "b")
     source = EntrySource(topic, lambda: None)
@@ -26,7 +26,7 @@ async def test_the_tail_is_served_without_waiting_and_without_files(world: World
     assert (world.ledgers.reads, source.reading) == (0, False)
 
 
-async def test_a_backlog_is_one_read_for_many_entries(world: World) -> None:
+async def test_backlog_is_one_read_for_many_entries(world: World) -> None:
     topic = await world.without_cache().topic()
     positions = await world.publish(topic, *[str(number) for number in range(20)])
     arrived: list[int] = []
@@ -42,7 +42,7 @@ async def test_a_backlog_is_one_read_for_many_entries(world: World) -> None:
     assert world.ledgers.reads == 1
 
 
-async def test_a_read_that_was_overtaken_by_a_jump_is_thrown_away(world: World) -> None:
+async def test_read_that_was_overtaken_by_jump_is_thrown_away(world: World) -> None:
     topic = await world.without_cache().topic()
     positions = await world.publish(topic, *"abcdef")
     arrived: list[int] = []
@@ -58,7 +58,7 @@ async def test_a_read_that_was_overtaken_by_a_jump_is_thrown_away(world: World) 
     assert taken[0].position(taken[1]) == positions[0]
 
 
-async def test_a_place_that_was_trimmed_is_read_as_the_first_one_kept(world: World) -> None:
+async def test_place_that_was_trimmed_is_read_as_first_one_kept(world: World) -> None:
     world.config = replace(world.without_cache().config, entries_max=2)
     topic = await world.topic()
     positions = await world.publish(topic, *"abcde")
@@ -75,7 +75,7 @@ async def test_a_place_that_was_trimmed_is_read_as_the_first_one_kept(world: Wor
     assert taken[0].position(taken[1]) == positions[4]
 
 
-async def test_a_ledger_that_is_lost_stops_the_reader_without_a_gap_and_without_spinning(world: World) -> None:
+async def test_lost_ledger_stops_reader_without_gap_or_spinning(world: World) -> None:
     world.config = replace(world.without_cache().config, entries_max=2)
     topic = await world.topic()
     positions = await world.publish(topic, *"abcd")
@@ -106,7 +106,7 @@ async def test_block_is_read_again_after_its_memory_was_needed(world: World) -> 
     assert taken[0].position(taken[1]) == positions[1]
 
 
-async def test_readers_beyond_the_sum_of_blocks_get_everything(world: World) -> None:
+async def test_readers_beyond_sum_of_blocks_get_everything(world: World) -> None:
     world.config = replace(world.without_cache().config, blocks=BlockCache(1, reads_max=1))
     topic = await world.topic()
     texts = [str(number) for number in range(20)]
@@ -136,7 +136,7 @@ async def test_consumer_that_leaves_gives_its_block_back(world: World, kind: int
     assert (len(world.config.blocks), world.config.blocks.bytes) == (0, 0)
 
 
-async def test_a_topic_that_closes_under_a_read_ends_it(world: World) -> None:
+async def test_topic_that_closes_under_read_ends_it(world: World) -> None:
     topic = await world.without_cache().topic()
     positions = await world.publish(topic, *"abc")
     arrived: list[int] = []
@@ -148,7 +148,7 @@ async def test_a_topic_that_closes_under_a_read_ends_it(world: World) -> None:
     assert source.take(positions[0]) is None
 
 
-async def test_runs_stay_in_memory_from_the_first_subscription_on(world: World) -> None:
+async def test_runs_stay_in_memory_from_first_subscription_on(world: World) -> None:
     topic = await world.topic()
     texts = [str(number) for number in range(TAIL_UNREAD_RUNS_MAX + 1)]
     before = await world.publish(topic, *texts)

@@ -28,7 +28,7 @@ def label(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=label)
-def test_the_active_consumer_is_pulsars_after_every_join_and_leave(case: dict[str, Any]) -> None:
+def test_active_consumer_is_pulsars_after_every_join_and_leave(case: dict[str, Any]) -> None:
     consistent = case["activeConsumerFailoverConsistentHashing"]
     joined = [Candidate(c["name"], c["priority"], i) for i, c in enumerate(case["consumers_in_join_order"])]
     for topic in case["topics"]:
@@ -44,11 +44,11 @@ def test_the_active_consumer_is_pulsars_after_every_join_and_leave(case: dict[st
             assert present[active].joined == step["active"]
 
 
-def test_a_subscription_without_consumers_has_no_active_one() -> None:
+def test_subscription_without_consumers_has_no_active_one() -> None:
     assert choose([], "persistent://public/default/t", -1, False) is None
 
 
-def test_one_leaving_moves_only_its_own_of_a_hundred_one_partition_topics() -> None:
+def test_leaving_consumer_moves_only_its_one_partition_topics() -> None:
     topics = [f"persistent://public/default/topic-{i}-partition-0" for i in range(100)]
     consumers = [Candidate(f"consumer-{i}", 0, i) for i in range(10)]
     before = {topic: consumers[choose(consumers, topic, 0, True) or 0].name for topic in topics}
@@ -60,18 +60,18 @@ def test_one_leaving_moves_only_its_own_of_a_hundred_one_partition_topics() -> N
         assert moved == {topic for topic in topics if before[topic] == leaver.name}
 
 
-def test_with_the_setting_off_all_one_partition_topics_go_to_the_first_name() -> None:
+def test_setting_off_assigns_one_partition_topics_to_first_name() -> None:
     consumers = [Candidate(f"consumer-{9 - i}", 0, i) for i in range(10)]
     assert {choose(consumers, f"persistent://public/default/t-{i}-partition-0", 0, False) for i in range(100)} == {9}
 
 
-def test_a_nonpersistent_topic_asked_as_partition_zero_never_uses_the_ring() -> None:
+def test_nonpersistent_topic_asked_as_partition_zero_never_uses_ring() -> None:
     consumers = [Candidate(name, 0, i) for i, name in enumerate("edcba")]
     assert {choose(consumers, f"non-persistent://public/default/{i}", 0, False) for i in range(50)} == {4}
 
 
 @given(names=MANY_NAMES, topics=MANY_TOPICS, leave=LEAVERS)
-def test_on_the_ring_a_leaver_moves_only_topics_it_had(names: list[str], topics: list[str], leave: int) -> None:
+def test_on_ring_leaver_moves_only_topics_it_had(names: list[str], topics: list[str], leave: int) -> None:
     check_that_only_its_own_move(choose, names, topics, leave)
 
 
@@ -86,7 +86,7 @@ def by_place(consumers: Sequence[Candidate], topic: str, partition: int, consist
 
 
 @pytest.mark.parametrize("wrong", [by_modulo, by_place])
-def test_the_property_of_the_ring_catches_a_choice_that_moves_others_topics(wrong: Choose) -> None:
+def test_property_of_ring_catches_choice_that_moves_others_topics(wrong: Choose) -> None:
     @settings(database=None, derandomize=True, phases=[Phase.generate])
     @given(names=MANY_NAMES, topics=MANY_TOPICS, leave=LEAVERS)
     def check(names: list[str], topics: list[str], leave: int) -> None:
@@ -116,7 +116,7 @@ def check_that_only_its_own_move(choose: Choose, names: list[str], topics: list[
     consistent=st.booleans(),
     order=st.randoms(use_true_random=False),
 )
-def test_the_active_consumer_has_the_best_priority_whatever_the_order_of_the_list(
+def test_active_consumer_has_best_priority_whatever_order_of_list(
     consumers: list[tuple[str, int]], topic: str, partition: int, consistent: bool, order: Any
 ) -> None:
     candidates = [Candidate(name, priority, i) for i, (name, priority) in enumerate(consumers)]
@@ -150,7 +150,7 @@ def by_ring(consumers: Sequence[Candidate], topic: str, partition: int, consiste
     partition=st.integers(-1, 5),
     consistent=st.booleans(),
 )
-def test_candidates_that_join_and_leave_agree_with_the_ring(
+def test_candidates_that_join_and_leave_agree_with_ring(
     joins: list[tuple[str, int]], leaves: list[int], topic: str, partition: int, consistent: bool
 ) -> None:
     found = Candidates(topic, partition)

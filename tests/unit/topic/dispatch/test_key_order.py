@@ -210,7 +210,7 @@ class TakesFromHolders(KeyOrder[int]):
 
 
 @pytest.mark.parametrize("hole", [GivesToAnybody, LetsOvertake, KeepsLeavers, TakesFromHolders])
-def test_the_machine_catches_a_guard_with_a_hole(hole: type[KeyOrder[int]]) -> None:
+def test_machine_catches_guard_with_hole(hole: type[KeyOrder[int]]) -> None:
     holed = type("Holed", (NoKeyAtTwoConsumers,), {"guard": hole})
     quick = settings(
         max_examples=300,
@@ -224,7 +224,7 @@ def test_the_machine_catches_a_guard_with_a_hole(hole: type[KeyOrder[int]]) -> N
         run_state_machine_as_test(holed, settings=quick)
 
 
-def test_a_newer_entry_does_not_overtake_an_older_one_that_waits() -> None:
+def test_newer_entry_does_not_overtake_older_one_that_waits() -> None:
     order = KeyOrder[str]()
     order.sent(7, "a", pos(1))
     order.waits(7, pos(1))
@@ -236,7 +236,7 @@ def test_a_newer_entry_does_not_overtake_an_older_one_that_waits() -> None:
     assert not order.may_send(7, "a", pos(2))
 
 
-def test_a_slot_that_moved_stays_blocked_until_the_last_unacked_entry_is_gone() -> None:
+def test_moved_slot_stays_blocked_until_last_unacked_entry() -> None:
     order = KeyOrder[str]()
     order.sent(7, "a", pos(1))
     order.sent(7, "a", pos(2))
@@ -246,7 +246,7 @@ def test_a_slot_that_moved_stays_blocked_until_the_last_unacked_entry_is_gone() 
     assert order.may_send(7, "b", pos(3))
 
 
-def test_an_ack_under_a_wrong_slot_frees_nothing() -> None:
+def test_ack_under_wrong_slot_frees_nothing() -> None:
     order = KeyOrder[str]()
     order.sent(7, "a", pos(1))
     order.sent(8, "a", pos(2))
@@ -254,7 +254,7 @@ def test_an_ack_under_a_wrong_slot_frees_nothing() -> None:
     assert order.count(7) == order.count(8) == 1
 
 
-def test_taken_entries_still_hold_back_newer_ones_until_they_are_sent() -> None:
+def test_taken_entries_hold_back_newer_ones_until_sent() -> None:
     order = KeyOrder[str]()
     order.waits(7, pos(1))
     assert order.take(lambda slot: "a", 10, lambda consumer: True) == [pos(1)]
@@ -264,7 +264,7 @@ def test_taken_entries_still_hold_back_newer_ones_until_they_are_sent() -> None:
     assert order.take(lambda slot: "a", 10, lambda consumer: True) == [pos(1)]
 
 
-def test_what_is_filed_and_then_acked_late_again_and_again_does_not_pile_up() -> None:
+def test_repeated_late_acknowledgements_do_not_accumulate() -> None:
     order = KeyOrder[str]()
     for entry in range(5000):
         order.waits(7, pos(entry))
@@ -274,7 +274,7 @@ def test_what_is_filed_and_then_acked_late_again_and_again_does_not_pile_up() ->
     assert sum(map(len, order._files.values())) <= 70
 
 
-def test_a_slot_nobody_owns_waits_until_somebody_joins() -> None:
+def test_slot_nobody_owns_waits_until_somebody_joins() -> None:
     order = KeyOrder[str]()
     order.waits(7, pos(1))
     assert order.take(lambda slot: None, 10, lambda consumer: True) == []
@@ -282,7 +282,7 @@ def test_a_slot_nobody_owns_waits_until_somebody_joins() -> None:
     assert order.take(lambda slot: "a", 10, lambda consumer: True) == [pos(1)]
 
 
-def test_after_a_rewind_nothing_is_remembered() -> None:
+def test_after_rewind_nothing_is_remembered() -> None:
     order = KeyOrder[str]()
     order.sent(7, "a", pos(1))
     order.waits(8, pos(2))

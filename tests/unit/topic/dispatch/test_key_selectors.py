@@ -61,22 +61,20 @@ def test_ranges_keys_and_slots_are_pulsars_after_every_step(case: dict[str, Any]
     ("key", "split", "ring"),
     [("a", 27058, 42456), ("b", 32259, 37858), ("key-0", 63679, 23544), ("key-1", 5536, 11858), ("hello", 64071, 7892)],
 )
-def test_slots_of_keys_are_the_known_ones(key: str, split: int, ring: int) -> None:
+def test_slots_of_keys_are_known_ones(key: str, split: int, ring: int) -> None:
     assert AutoSplit[str]().slot(raw_hash(key)) == Sticky[str]().slot(raw_hash(key)) == split
     assert ConsistentRing[str]().slot(raw_hash(key)) == ring
 
 
 @given(key_hash=st.integers(0, 2**32 - 1))
-def test_a_slot_is_never_zero_and_never_past_the_end(key_hash: int) -> None:
+def test_slot_is_never_zero_and_never_past_end(key_hash: int) -> None:
     assert 1 <= AutoSplit[str]().slot(key_hash) < SLOTS
     assert 1 <= Sticky[str]().slot(key_hash) < SLOTS
     assert 1 <= ConsistentRing[str]().slot(key_hash) < SLOTS
 
 
 @given(ops=OPS, ring=st.booleans())
-def test_after_any_joins_and_leaves_every_slot_has_one_present_owner_and_ranges_agree(
-    ops: list[tuple[bool, int, str]], ring: bool
-) -> None:
+def test_every_slot_has_one_present_owner_after_any_history(ops: list[tuple[bool, int, str]], ring: bool) -> None:
     selector: AutoSplit[int] | ConsistentRing[int] = ConsistentRing(5) if ring else AutoSplit()
     present: set[int] = set()
     for join, consumer, name in ops:
@@ -101,7 +99,7 @@ def test_after_any_joins_and_leaves_every_slot_has_one_present_owner_and_ranges_
 
 
 @given(names=st.lists(st.text(max_size=3), min_size=2, max_size=6), leave=st.integers(0, 5))
-def test_a_leaver_of_the_ring_moves_only_its_own_slots(names: list[str], leave: int) -> None:
+def test_leaver_of_ring_moves_only_its_own_slots(names: list[str], leave: int) -> None:
     selector = ConsistentRing[int](20)
     for consumer, name in enumerate(names):
         selector.add(consumer, name)
@@ -115,7 +113,7 @@ def test_a_leaver_of_the_ring_moves_only_its_own_slots(names: list[str], leave: 
         assert old == leaver or new == old
 
 
-def test_a_consumer_that_joins_twice_is_refused_and_one_that_never_joined_leaves_nothing_behind() -> None:
+def test_repeated_join_is_refused_and_unjoined_leaves_nothing() -> None:
     for selector in (AutoSplit[str](), ConsistentRing[str]()):
         selector.add("a", "a")
         with pytest.raises(ConsumerAssignError):
@@ -125,7 +123,7 @@ def test_a_consumer_that_joins_twice_is_refused_and_one_that_never_joined_leaves
         assert selector.ranges() == before
 
 
-def test_when_every_slot_is_alone_a_further_consumer_is_refused() -> None:
+def test_when_every_slot_is_alone_further_consumer_is_refused() -> None:
     selector = AutoSplit[int](slots=4)
     for consumer in range(4):
         selector.add(consumer)

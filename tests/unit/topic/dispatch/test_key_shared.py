@@ -59,7 +59,7 @@ async def test_every_key_goes_to_its_owner_in_order(world: World, ring: bool) ->
     assert all(places == sorted(places) for places in seen.values())
 
 
-async def test_a_newcomer_gets_a_key_only_when_the_old_owner_has_acknowledged_it(world: World) -> None:
+async def test_newcomer_gets_key_only_when_old_owner_has_acknowledged_it(world: World) -> None:
     topic = await world.topic()
     old, new = Out(1), Out(2)
     first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=100)
@@ -92,7 +92,7 @@ async def test_other_keys_flow_past_one_that_is_held_back(world: World) -> None:
     assert old.texts == [f"{mine}:2"]
 
 
-async def test_what_a_leaving_consumer_held_goes_to_the_new_owners_in_order(world: World) -> None:
+async def test_what_leaving_consumer_held_goes_to_new_owners_in_order(world: World) -> None:
     topic = await world.topic()
     gone, left = Out(1), Out(2)
     leaver = await world.consumer(topic, gone, "c1", kind=KEY_SHARED, permits=1000)
@@ -105,7 +105,7 @@ async def test_what_a_leaving_consumer_held_goes_to_the_new_owners_in_order(worl
     assert {one.redelivery for one in left.delivered} == {0}
 
 
-async def test_a_nacked_message_is_not_overtaken_by_a_newer_one_of_its_key(world: World) -> None:
+async def test_rejected_message_is_not_overtaken_by_its_key(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=KEY_SHARED, permits=1)
@@ -118,7 +118,7 @@ async def test_a_nacked_message_is_not_overtaken_by_a_newer_one_of_its_key(world
     assert out.delivered[1].redelivery == 1
 
 
-async def test_the_ordering_key_decides_before_the_partition_key(world: World) -> None:
+async def test_ordering_key_decides_before_partition_key(world: World) -> None:
     topic = await world.topic()
     outs = [Out(number) for number in range(3)]
     consumers = [await world.consumer(topic, out, f"c{n}", kind=KEY_SHARED, permits=100) for n, out in enumerate(outs)]
@@ -127,7 +127,7 @@ async def test_the_ordering_key_decides_before_the_partition_key(world: World) -
     assert [len(out.texts) for out in outs] == [20 if consumer is owner else 0 for consumer in consumers]
 
 
-async def test_sticky_ranges_take_their_slots_and_nobodys_slots_wait_for_somebody(world: World) -> None:
+async def test_sticky_ranges_own_slots_and_unowned_ones_wait(world: World) -> None:
     topic = await world.topic()
     low, high = Out(1), Out(2)
     ranges = KeyShared(sticky=True, ranges=[(0, 32767)], out_of_order=False)
@@ -142,7 +142,7 @@ async def test_sticky_ranges_take_their_slots_and_nobodys_slots_wait_for_somebod
     assert [text.split(":")[0] for text in high.texts] == [key for key in keys if key not in lower]
 
 
-async def test_only_so_many_entries_are_read_past_a_key_that_waits(world: World) -> None:
+async def test_only_so_many_entries_are_read_past_key_that_waits(world: World) -> None:
     topic = await world.topic()
     sleepy = Out(1)
     consumer = await world.consumer(topic, sleepy, "c1", kind=KEY_SHARED, permits=1)
@@ -183,7 +183,7 @@ async def test_acknowledging_what_waits_makes_room_to_read_on(world: World) -> N
     assert out.texts == [f"{free}:0"]
 
 
-async def test_messages_without_a_key_are_spread(world: World) -> None:
+async def test_messages_without_key_are_spread(world: World) -> None:
     topic = await world.topic()
     outs = [Out(1), Out(2)]
     for number, out in enumerate(outs):
@@ -206,9 +206,7 @@ async def test_what_is_given_back_is_read_again_from_files(world: World) -> None
 
 
 @pytest.mark.parametrize("buckets", [False, True])
-async def test_more_than_one_turn_takes_of_what_waits_goes_out_when_its_owner_is_ready(
-    world: World, buckets: bool
-) -> None:
+async def test_entries_beyond_one_turn_leave_when_owner_is_ready(world: World, buckets: bool) -> None:
     count = REPLAY_TURN_ENTRIES_MAX + 100
     asked = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
 
@@ -227,9 +225,7 @@ async def test_more_than_one_turn_takes_of_what_waits_goes_out_when_its_owner_is
 
 
 @pytest.mark.parametrize("buckets", [True, False])
-async def test_a_message_in_chunks_ends_where_it_was_begun_although_its_key_has_another_owner_by_now_h_f19(
-    world: World, buckets: bool
-) -> None:
+async def test_chunked_message_ends_with_first_owner_despite_move_h_f19(world: World, buckets: bool) -> None:
     topic = await world.topic()
     halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
     settings: dict[str, Any] = {"key_shared": halves} if buckets else {}
@@ -254,9 +250,7 @@ async def test_a_message_in_chunks_ends_where_it_was_begun_although_its_key_has_
 
 
 @pytest.mark.parametrize("given_up", ["acknowledged", "passed over", "given back", "without order"])
-async def test_a_message_whose_beginning_is_not_out_any_more_begins_anew_with_the_owner_of_its_key(
-    world: World, given_up: str
-) -> None:
+async def test_chunked_message_without_start_restarts_with_key_owner(world: World, given_up: str) -> None:
     topic = await world.topic()
     free = KeyShared(sticky=False, ranges=[], out_of_order=True, buckets=False)
     settings: dict[str, Any] = {"key_shared": free} if given_up == "without order" else {}

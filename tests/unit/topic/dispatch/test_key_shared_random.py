@@ -69,7 +69,7 @@ class WatchedOut(Out):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_joins_leaves_acks_and_nacks_never_put_a_key_at_two_consumers(seed: int) -> None:
+def test_random_histories_never_put_key_at_two_consumers(seed: int) -> None:
     everything_at_once(seed)
 
 
@@ -105,7 +105,7 @@ class FreesAtTheFirstAck(KeyOrder[Consumer]):
 
 
 @pytest.mark.parametrize("guard", [IgnoresHolders, FreesAtTheFirstAck])
-def test_a_guard_with_a_hole_is_caught_by_the_random_story(guard: type[KeyOrder[Consumer]]) -> None:
+def test_guard_with_hole_is_caught_by_random_story(guard: type[KeyOrder[Consumer]]) -> None:
     with pytest.raises(AssertionError, match="of the same key is with another consumer"):
         every_seed(guard)
 
@@ -115,11 +115,11 @@ def every_seed(guard: type[KeyOrder[Consumer]]) -> None:
         everything_at_once(seed, guard)
 
 
-def test_what_waits_and_is_more_than_one_turn_hands_out_is_not_overtaken_by_what_is_new() -> None:
+def test_waiting_entries_beyond_one_turn_are_not_overtaken() -> None:
     more_than_a_turn_waits(KeyOrder)
 
 
-def test_a_guard_that_lets_what_is_new_overtake_is_caught() -> None:
+def test_guard_that_lets_what_is_new_overtake_is_caught() -> None:
     with pytest.raises(AssertionError, match="is older, of the same key, and still waits"):
         more_than_a_turn_waits(IgnoresWaiting)
 

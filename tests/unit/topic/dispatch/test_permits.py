@@ -39,14 +39,14 @@ def names(slices: list[tuple[Consumer | None, int, int]]) -> list[tuple[str | No
     return [(consumer.name if consumer else None, start, stop) for consumer, start, stop in slices]
 
 
-def test_consumers_take_turns_of_twenty_entries_and_the_turn_goes_on_with_the_next_run() -> None:
+def test_consumers_rotate_every_twenty_entries_across_runs() -> None:
     chooser = chooser_of(Consumer("a", 1000), Consumer("b", 1000))
     assert names(chooser.assign([1] * 50)) == [("a", 0, 20), ("b", 20, 40), ("a", 40, 50)]
     assert names(chooser.assign([1] * 10)) == [("b", 0, 10)]
     assert names(chooser.assign([1] * 10)) == [("a", 0, 10)]
 
 
-def test_a_consumer_alone_gets_one_slice() -> None:
+def test_consumer_alone_gets_one_slice() -> None:
     chooser = chooser_of(Consumer("a", 1000), Consumer("broke", 0))
     assert names(chooser.assign([1] * 500)) == [("a", 0, 500)]
     assert names(chooser.assign([1] * 500, 490)) == [("a", 490, 500)]
@@ -58,12 +58,12 @@ def test_entries_beyond_all_permits_are_left() -> None:
     assert names(chooser.assign([1] * 50)) == [("a", 0, 3), ("b", 3, 5)]
 
 
-def test_a_batch_goes_out_whole_on_one_permit_and_nothing_after_it() -> None:
+def test_batch_leaves_whole_on_one_permit() -> None:
     chooser = chooser_of(Consumer("a", 1))
     assert names(chooser.assign([100, 1])) == [("a", 0, 1)]
 
 
-def test_a_lower_level_gets_only_what_the_better_one_cannot_take() -> None:
+def test_lower_level_gets_only_what_better_one_cannot_take() -> None:
     best, worse = Consumer("best", 5, priority=0), Consumer("worse", 100, priority=1)
     chooser = chooser_of(worse, best)
     assert names(chooser.assign([1] * 10)) == [("best", 0, 5), ("worse", 5, 10)]
@@ -73,7 +73,7 @@ def test_a_lower_level_gets_only_what_the_better_one_cannot_take() -> None:
     assert names(chooser.assign([1] * 10)) == [("best", 0, 10)]
 
 
-def test_the_cap_on_unacked_messages_ends_a_turn_like_permits_do() -> None:
+def test_cap_on_unacked_messages_ends_turn_like_permits_do() -> None:
     capped = Consumer("capped", 1000, unacked_max=10)
     capped.pending.add(Position(1, 0), 7)
     chooser = chooser_of(capped, Consumer("free", 1000))
@@ -82,7 +82,7 @@ def test_the_cap_on_unacked_messages_ends_a_turn_like_permits_do() -> None:
     assert names(chooser.assign([1] * 10)) == [("free", 0, 10)]
 
 
-def test_a_leaver_gets_nothing_and_costs_nobody_a_turn() -> None:
+def test_leaver_gets_nothing_and_costs_nobody_turn() -> None:
     a, b, c = Consumer("a", 100), Consumer("b", 100), Consumer("c", 100)
     chooser = chooser_of(a, b, c)
     chooser.assign([1])
@@ -95,7 +95,7 @@ def test_a_leaver_gets_nothing_and_costs_nobody_a_turn() -> None:
     assert chooser.assign([1]) == []
 
 
-def test_the_last_in_line_leaving_on_its_turn_passes_it_to_the_first() -> None:
+def test_last_consumer_leaving_on_its_turn_passes_to_first() -> None:
     a, b = Consumer("a", 100), Consumer("b", 100)
     chooser = chooser_of(a, b)
     chooser.assign([1])
@@ -103,7 +103,7 @@ def test_the_last_in_line_leaving_on_its_turn_passes_it_to_the_first() -> None:
     assert names(chooser.assign([1])) == [("a", 0, 1)]
 
 
-def test_chunks_of_a_message_stay_with_the_consumer_of_the_first_over_many_runs() -> None:
+def test_chunks_of_message_stay_with_first_consumer() -> None:
     a, b = Consumer("a", 100), Consumer("b", 100)
     chooser = chooser_of(a, b)
     assert names(chooser.assign([1, 1], 0, [Chunk("m", False), Chunk("m", False)])) == [("a", 0, 2)]
@@ -113,7 +113,7 @@ def test_chunks_of_a_message_stay_with_the_consumer_of_the_first_over_many_runs(
     assert names(chooser.assign([1], 0, [Chunk("m", False)])) == [("b", 0, 1)], "the last chunk ended the first message"
 
 
-def test_a_chunk_whose_consumer_has_no_permits_waits_while_others_go_on() -> None:
+def test_chunk_without_permits_waits_while_others_continue() -> None:
     a, b = Consumer("a", 1), Consumer("b", 100)
     chooser = chooser_of(a, b)
     chunks = [Chunk("m", False), Chunk("m", False), None, Chunk("m", True), None]
@@ -128,7 +128,7 @@ def test_a_chunk_whose_consumer_has_no_permits_waits_while_others_go_on() -> Non
     assert names(chooser.assign([1, 1], 0, [Chunk("m", False), Chunk("m", True)])) == [("a", 0, 2)]
 
 
-def test_chunks_of_a_leaver_start_over_with_another() -> None:
+def test_chunks_of_leaver_start_over_with_another() -> None:
     a, b = Consumer("a", 1), Consumer("b", 100)
     chooser = chooser_of(a, b)
     chooser.assign([1], 0, [Chunk("m", False)])
@@ -155,7 +155,7 @@ CONSUMERS = st.lists(
     chunked=st.booleans(),
     share=st.integers(1, 5),
 )
-def test_slices_are_in_order_without_gaps_and_nobody_gets_a_message_it_has_no_room_for(
+def test_slices_are_ordered_complete_and_within_permits(
     consumers: list[tuple[int, int, int, int]], counts: list[int], start: int, chunked: bool, share: int
 ) -> None:
     all_of_them = []

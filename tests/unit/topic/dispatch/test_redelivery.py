@@ -65,7 +65,7 @@ TestReplayMatchesASet = ReplayMatchesASet.TestCase
 TestReplayMatchesASet.settings = settings(max_examples=examples(100))
 
 
-def test_a_hundred_thousand_positions_come_out_once_and_in_order() -> None:
+def test_hundred_thousand_positions_come_out_once_and_in_order() -> None:
     replay = RedeliveryQueue()
     for start in range(0, 100_000, 1000):
         replay.add([Position(1, (entry * 7919) % 100_000) for entry in range(start, start + 1000)])
@@ -138,7 +138,7 @@ TestPendingMatchesADict.settings = settings(max_examples=examples(100))
 
 
 @given(position=POSITIONS)
-def test_an_acknowledgement_of_what_is_not_held_changes_nothing(position: Position) -> None:
+def test_acknowledgement_of_what_is_not_held_changes_nothing(position: Position) -> None:
     pending = UnackedMessages()
     assert pending.remove(position) is None
     assert pending.get(position) is None

@@ -23,7 +23,7 @@ async def test_consumers_take_turns(world: World) -> None:
     assert sorted((text for out in outs for text in out.texts), key=int) == texts
 
 
-async def test_a_backlog_is_shared_out_in_handfuls(world: World) -> None:
+async def test_backlog_is_shared_out_in_handfuls(world: World) -> None:
     topic = await world.without_cache().topic()
     await world.publish(topic, *[str(number) for number in range(SHARED_SHARE_ENTRIES_MAX * 2)])
     subscription = await topic.subscriptions.create("s", topic.managed.before(topic.managed.first))
@@ -36,7 +36,7 @@ async def test_a_backlog_is_shared_out_in_handfuls(world: World) -> None:
     assert [len(out.texts) for out in outs] == [SHARED_SHARE_ENTRIES_MAX] * 2
 
 
-async def test_a_worse_priority_gets_only_what_the_better_cannot_take(world: World) -> None:
+async def test_worse_priority_gets_only_what_better_cannot_take(world: World) -> None:
     topic = await world.topic()
     better, worse = Out(1), Out(2)
     await world.consumer(topic, worse, kind=SHARED, priority=1, permits=100)
@@ -48,7 +48,7 @@ async def test_a_worse_priority_gets_only_what_the_better_cannot_take(world: Wor
     assert better.texts == ["a", "b", "e"]
 
 
-async def test_a_consumer_at_its_cap_waits_and_others_go_on(world: World) -> None:
+async def test_consumer_at_its_cap_waits_and_others_go_on(world: World) -> None:
     topic = await world.topic(unacked_per_consumer_max=2)
     full, free = Out(1), Out(2)
     consumer = await world.consumer(topic, full, kind=SHARED, permits=100)
@@ -64,7 +64,7 @@ async def test_a_consumer_at_its_cap_waits_and_others_go_on(world: World) -> Non
     assert not set(full.texts) & set(free.texts)
 
 
-async def test_the_cap_of_the_subscription_stops_everybody_until_an_acknowledgement(world: World) -> None:
+async def test_cap_of_subscription_stops_everybody_until_acknowledgement(world: World) -> None:
     topic = await world.topic(unacked_per_subscription_max=3)
     outs = [Out(1), Out(2)]
     consumers = [await world.consumer(topic, out, kind=SHARED, permits=100) for out in outs]
@@ -75,7 +75,7 @@ async def test_the_cap_of_the_subscription_stops_everybody_until_an_acknowledgem
     assert sum(len(out.texts) for out in outs) == 4
 
 
-async def test_a_negative_acknowledgement_comes_again_with_its_count_before_anything_new(world: World) -> None:
+async def test_negative_acknowledgement_comes_again_with_its_count_before_anything_new(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=SHARED, permits=3)
@@ -115,7 +115,7 @@ async def test_another_consumers_messages_are_not_given_back_on_somebodys_word(w
     assert positions[0] in holder.pending
 
 
-async def test_an_acknowledgement_through_another_consumer_counts(world: World) -> None:
+async def test_acknowledgement_through_another_consumer_counts(world: World) -> None:
     topic = await world.topic()
     mine, yours = Out(1), Out(2)
     holder = await world.consumer(topic, mine, kind=SHARED, permits=10)
@@ -128,7 +128,7 @@ async def test_an_acknowledgement_through_another_consumer_counts(world: World) 
     assert yours.texts == []
 
 
-async def test_a_consumer_that_leaves_hands_what_it_held_to_the_others(world: World) -> None:
+async def test_consumer_that_leaves_hands_what_it_held_to_others(world: World) -> None:
     topic = await world.topic()
     gone, left = Out(1), Out(2)
     leaver = await world.consumer(topic, gone, kind=SHARED, permits=10)
@@ -141,7 +141,7 @@ async def test_a_consumer_that_leaves_hands_what_it_held_to_the_others(world: Wo
     assert [one.redelivery for one in left.delivered] == [0, 0]
 
 
-async def test_redelivery_counts_survive_a_crash(world: World) -> None:
+async def test_redelivery_counts_survive_crash(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
     positions = await world.publish(topic, "a", "b")
@@ -156,7 +156,7 @@ async def test_redelivery_counts_survive_a_crash(world: World) -> None:
     assert [(one.payload, one.redelivery) for one in out.delivered] == [(b"a", 0), (b"b", 3)]
 
 
-async def test_what_is_given_back_is_read_from_the_backlog_when_memory_has_forgotten_it(world: World) -> None:
+async def test_returned_entry_is_read_from_backlog_if_evicted(world: World) -> None:
     topic = await world.without_cache().topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=SHARED, permits=1000)
@@ -182,7 +182,7 @@ async def test_what_is_given_back_and_then_acknowledged_does_not_come(world: Wor
     assert out.texts == ["b"]
 
 
-async def test_a_batch_acknowledged_in_part_comes_again_with_the_rest_only(world: World) -> None:
+async def test_batch_acknowledged_in_part_comes_again_with_rest_only(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=SHARED, permits=10)
@@ -198,7 +198,7 @@ async def test_a_batch_acknowledged_in_part_comes_again_with_the_rest_only(world
 # Chunks
 
 
-async def test_the_chunks_of_one_message_stay_with_one_consumer(world: World) -> None:
+async def test_chunks_of_one_message_stay_with_one_consumer(world: World) -> None:
     topic = await world.topic()
     outs = [Out(1), Out(2)]
     for out in outs:
@@ -211,7 +211,7 @@ async def test_the_chunks_of_one_message_stay_with_one_consumer(world: World) ->
     assert all(out.texts for out in outs)
 
 
-async def test_a_chunk_whose_consumer_has_no_permits_does_not_hold_up_the_others(world: World) -> None:
+async def test_chunk_without_permits_does_not_delay_others(world: World) -> None:
     topic = await world.topic()
     slow, fast = Out(1), Out(2)
     owner = await world.consumer(topic, slow, kind=SHARED, permits=1)
@@ -226,7 +226,7 @@ async def test_a_chunk_whose_consumer_has_no_permits_does_not_hold_up_the_others
     assert slow.texts == ["ab", "cd"]
 
 
-async def test_a_chunk_that_waits_and_what_is_new_behind_it_do_not_take_turns_at_the_files_for_ever(
+async def test_waiting_chunk_and_new_entries_do_not_alternate_reads(
     world: World,
 ) -> None:
     world.config = replace(world.config, entries_max=1)
@@ -245,7 +245,7 @@ async def test_a_chunk_that_waits_and_what_is_new_behind_it_do_not_take_turns_at
     assert slow.texts == ["ab", "cd"]
 
 
-async def test_a_half_delivered_chunked_message_starts_over_when_its_consumer_leaves(world: World) -> None:
+async def test_half_delivered_chunked_message_starts_over_when_its_consumer_leaves(world: World) -> None:
     topic = await world.topic()
     gone, left = Out(1), Out(2)
     owner = await world.consumer(topic, gone, kind=SHARED, permits=1)

@@ -15,7 +15,7 @@ from tests.unit.topic.world import Out, World, a_batch, ack, an_entry, pass_s, s
 CHANGED, MESSAGE = "ACTIVE_CONSUMER_CHANGE", "MESSAGE"
 
 
-async def test_nothing_is_delivered_before_permits_come_and_then_only_as_much(world: World) -> None:
+async def test_delivery_waits_for_permits_and_respects_them(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=EXCLUSIVE)
@@ -28,7 +28,7 @@ async def test_nothing_is_delivered_before_permits_come_and_then_only_as_much(wo
     assert consumer.permits == 0
 
 
-async def test_a_batch_goes_out_whole_and_permits_turn_negative(world: World) -> None:
+async def test_batch_goes_out_whole_and_permits_turn_negative(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=1)
@@ -43,7 +43,7 @@ async def test_a_batch_goes_out_whole_and_permits_turn_negative(world: World) ->
     assert consumer.messages_out == 5
 
 
-async def test_a_congested_peer_gets_nothing_until_it_reads_again(world: World) -> None:
+async def test_congested_peer_gets_nothing_until_it_reads_again(world: World) -> None:
     topic = await world.topic()
     out = Out()
     await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
@@ -55,7 +55,7 @@ async def test_a_congested_peer_gets_nothing_until_it_reads_again(world: World) 
     assert out.texts == ["a"]
 
 
-async def test_acknowledged_entries_are_not_delivered_again_and_half_batches_say_what_is_open(world: World) -> None:
+async def test_acknowledged_entries_are_skipped_and_partial_batches_marked(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=EXCLUSIVE, permits=100)
     positions = await world.store(
@@ -72,7 +72,7 @@ async def test_acknowledged_entries_are_not_delivered_again_and_half_batches_say
     assert again.permits == 0  # one, two of three, one
 
 
-async def test_redelivery_goes_back_to_the_first_unacknowledged_entry_in_order(world: World) -> None:
+async def test_redelivery_goes_back_to_first_unacknowledged_entry_in_order(world: World) -> None:
     topic = await world.topic()
     out = Out()
     consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=100)
@@ -83,7 +83,7 @@ async def test_redelivery_goes_back_to_the_first_unacknowledged_entry_in_order(w
     assert out.texts == ["b", "d"]
 
 
-async def test_only_the_active_consumer_can_ask_for_redelivery(world: World) -> None:
+async def test_only_active_consumer_can_ask_for_redelivery(world: World) -> None:
     topic = await world.topic(failover_delay_ms=0)
     outs = [Out(1), Out(2)]
     consumers = [await world.consumer(topic, out, "same", kind=FAILOVER, permits=10) for out in outs]
@@ -94,7 +94,7 @@ async def test_only_the_active_consumer_can_ask_for_redelivery(world: World) -> 
     assert outs[1 - active].texts == []
 
 
-async def test_a_consumer_that_leaves_hands_everything_unacknowledged_to_the_next(world: World) -> None:
+async def test_consumer_that_leaves_hands_everything_unacknowledged_to_next(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=EXCLUSIVE, permits=100)
     positions = await world.publish(topic, *"abc")
@@ -106,7 +106,7 @@ async def test_a_consumer_that_leaves_hands_everything_unacknowledged_to_the_nex
     assert out.texts == ["b", "c"]
 
 
-async def test_a_backlog_is_read_from_files_in_order_while_new_messages_come(world: World) -> None:
+async def test_backlog_is_read_in_order_while_messages_arrive(world: World) -> None:
     topic = await world.without_cache().topic()
     texts = [str(number) for number in range(40)]
     await world.publish(topic, *texts)
@@ -117,7 +117,7 @@ async def test_a_backlog_is_read_from_files_in_order_while_new_messages_come(wor
     assert out.texts == [str(number) for number in range(42)]
 
 
-async def test_a_long_backlog_lets_others_have_the_loop_and_never_starts_two_rounds_at_once(world: World) -> None:
+async def test_long_backlog_yields_loop_and_runs_one_round(world: World) -> None:
     topic = await world.topic()
     count = DISPATCH_TURN_RUNS_MAX * 3
     topic.managed.keep_tail()  # as if somebody had read here before
@@ -138,7 +138,7 @@ async def test_a_long_backlog_lets_others_have_the_loop_and_never_starts_two_rou
 # Failover
 
 
-async def test_the_chosen_one_is_told_and_so_are_all_others(world: World) -> None:
+async def test_chosen_one_is_told_and_so_are_all_others(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-0", failover_delay_ms=0)
     first, second = Out(1), Out(2)
     b = await world.consumer(topic, first, "b", kind=FAILOVER)
@@ -152,7 +152,7 @@ async def test_the_chosen_one_is_told_and_so_are_all_others(world: World) -> Non
     assert len(first.active) == 2  # nothing changed for the others
 
 
-async def test_a_better_priority_goes_before_the_name(world: World) -> None:
+async def test_better_priority_goes_before_name(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-0", failover_delay_ms=0)
     outs = {name: Out(number) for number, name in enumerate("abc")}
     await world.consumer(topic, outs["a"], "a", kind=FAILOVER, priority=1)
@@ -161,7 +161,7 @@ async def test_a_better_priority_goes_before_the_name(world: World) -> None:
     assert [name for name, out in outs.items() if out.active[-1][1]] == ["b"]
 
 
-async def test_a_new_active_consumer_waits_for_the_acknowledgements_of_the_old_one(world: World) -> None:
+async def test_new_active_consumer_waits_for_acknowledgements_of_old_one(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-0", failover_delay_ms=1000)
     old, new = Out(1), Out(2)
     consumer = await world.consumer(topic, old, "b", kind=FAILOVER, permits=100)
@@ -200,7 +200,7 @@ async def test_first_failover_consumer_is_told_after_its_answer(world: World, de
     assert [out.active for out in outs] == [[(0, True)], [(1, False)]]
 
 
-async def test_the_next_one_does_not_wait_for_one_that_is_gone(world: World) -> None:
+async def test_next_one_does_not_wait_for_one_that_is_gone(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-0", failover_delay_ms=1000)
     old, new = Out(1), Out(2)
     consumer = await world.consumer(topic, old, "a", kind=FAILOVER, permits=100)
@@ -211,7 +211,7 @@ async def test_the_next_one_does_not_wait_for_one_that_is_gone(world: World) -> 
     assert new.texts == ["a", "b"]
 
 
-async def test_a_chosen_one_that_leaves_before_its_time_gives_the_old_one_back_its_place(world: World) -> None:
+async def test_chosen_consumer_leaving_early_restores_previous_one(world: World) -> None:
     topic = await world.topic("persistent://public/default/t-partition-0", failover_delay_ms=1000)
     old, brief = Out(1), Out(2)
     await world.consumer(topic, old, "b", kind=FAILOVER, permits=100)
@@ -227,7 +227,7 @@ async def test_a_chosen_one_that_leaves_before_its_time_gives_the_old_one_back_i
 # Key ranges of a reader
 
 
-async def test_a_reader_of_key_ranges_gets_only_its_keys_and_counts_the_others_as_read(world: World) -> None:
+async def test_reader_of_ranges_gets_own_keys_and_skips_others(world: World) -> None:
     topic = await world.topic()
     keys = [f"k{number}" for number in range(40)]
     entries = [an_entry(key, partition_key=key) for key in keys]
@@ -247,7 +247,7 @@ async def test_a_reader_of_key_ranges_gets_only_its_keys_and_counts_the_others_a
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
-async def test_an_empty_list_of_ranges_means_all_keys(world: World, kind: int) -> None:
+async def test_empty_list_of_ranges_means_all_keys(world: World, kind: int) -> None:
     topic = await world.topic(failover_delay_ms=0)
     out = Out()
     none = KeyShared(sticky=False, ranges=[], out_of_order=False)

@@ -81,7 +81,7 @@ TABLE = {
 
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("kind", STATES)
-def test_every_mode_meets_every_state_as_the_table_says(kind: str, mode: Mode) -> None:
+def test_every_mode_meets_every_state_as_table_says(kind: str, mode: Mode) -> None:
     access = state(kind)
     before, producers, waiters = access.epoch, access.producers, access.waiters
     newcomer = ask("new", mode)
@@ -107,7 +107,7 @@ def test_every_mode_meets_every_state_as_the_table_says(kind: str, mode: Mode) -
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_when_all_leave_the_waiters_are_granted_one_by_one_in_order_each_with_a_higher_epoch(kind: str) -> None:
+def test_waiters_are_granted_in_order_with_growing_epochs(kind: str) -> None:
     access = state(kind)
     access.join(ask("later", WAIT))
     seen = [access.epoch]
@@ -126,7 +126,7 @@ def test_when_all_leave_the_waiters_are_granted_one_by_one_in_order_each_with_a_
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT, FENCING], ids=lambda mode: mode.name)
 @pytest.mark.parametrize("kind", STATES)
-def test_a_producer_that_comes_back_with_an_older_epoch_is_fenced_whoever_is_there(kind: str, mode: Mode) -> None:
+def test_returning_producer_with_older_epoch_is_fenced(kind: str, mode: Mode) -> None:
     access = state(kind)
     access.epoch = 5
     before = (access.producers, access.waiters)
@@ -136,7 +136,7 @@ def test_a_producer_that_comes_back_with_an_older_epoch_is_fenced_whoever_is_the
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT, FENCING], ids=lambda mode: mode.name)
-def test_the_last_holder_that_comes_back_to_an_empty_topic_keeps_its_epoch_and_nothing_is_written(mode: Mode) -> None:
+def test_last_holder_returning_alone_keeps_epoch_without_write(mode: Mode) -> None:
     access = ProducerAccess(epoch=7)
     first = access.join(ask("p", mode))
     assert first == Granted(8, persist=True)
@@ -146,13 +146,13 @@ def test_the_last_holder_that_comes_back_to_an_empty_topic_keeps_its_epoch_and_n
     assert access.exclusive == back
 
 
-def test_an_epoch_the_topic_never_gave_is_not_believed() -> None:
+def test_epoch_topic_never_gave_is_not_believed() -> None:
     access = ProducerAccess(epoch=3)
     assert access.join(ask("p", EXCLUSIVE, topic_epoch=2**64 - 1)) == Granted(4, persist=True)
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT], ids=lambda mode: mode.name)
-def test_a_holder_whose_old_connection_still_stands_is_told_busy_not_fenced_and_gets_in_once_that_is_evicted(
+def test_holder_behind_old_connection_is_busy_then_admitted(
     mode: Mode,
 ) -> None:
     access = ProducerAccess()
@@ -167,7 +167,7 @@ def test_a_holder_whose_old_connection_still_stands_is_told_busy_not_fenced_and_
     assert access.join(back) == Granted(0)
 
 
-def test_a_fencing_holder_that_comes_back_closes_its_own_old_connection() -> None:
+def test_fencing_holder_that_comes_back_closes_its_own_old_connection() -> None:
     access = ProducerAccess()
     old = ask("p", FENCING)
     access.join(old)
@@ -182,7 +182,7 @@ def test_two_fencing_producers_do_not_fence_each_other_for_ever() -> None:
     assert access.exclusive == ask("b", FENCING)
 
 
-def test_the_last_exclusive_producer_waits_in_front_so_that_nobody_is_granted_before_it() -> None:
+def test_last_exclusive_producer_waits_in_front() -> None:
     access = ProducerAccess()
     access.join(ask("p", WAIT))
     access.leave(ask("p", WAIT))
@@ -195,7 +195,7 @@ def test_the_last_exclusive_producer_waits_in_front_so_that_nobody_is_granted_be
 
 
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.name)
-def test_the_same_producer_of_the_same_connection_with_a_higher_epoch_replaces_itself(mode: Mode) -> None:
+def test_same_producer_of_same_connection_with_higher_epoch_replaces_itself(mode: Mode) -> None:
     access = ProducerAccess()
     old = ask("p", mode)
     access.join(old)
@@ -210,7 +210,7 @@ def test_the_same_producer_of_the_same_connection_with_a_higher_epoch_replaces_i
 @pytest.mark.parametrize(
     ("connection", "epoch"), [("c", 0), ("other", 0), ("other", 1)], ids=["same epoch", "other connection", "both"]
 )
-def test_another_shared_producer_of_a_connected_name_is_busy(connection: str, epoch: int) -> None:
+def test_another_shared_producer_of_connected_name_is_busy(connection: str, epoch: int) -> None:
     access = ProducerAccess()
     old = ask("p", SHARED)
     access.join(old)
@@ -220,7 +220,7 @@ def test_another_shared_producer_of_a_connected_name_is_busy(connection: str, ep
     assert answer.holder == old
 
 
-def test_a_waiter_that_asks_again_keeps_its_place() -> None:
+def test_waiter_that_asks_again_keeps_its_place() -> None:
     access = state("exclusive, one waits")
     access.join(ask("w2", WAIT))
     again = ask("w", WAIT, epoch=1)
@@ -229,19 +229,19 @@ def test_a_waiter_that_asks_again_keeps_its_place() -> None:
     assert access.leave(ask("x", EXCLUSIVE)) == [(again, 1)]
 
 
-def test_a_waiter_that_goes_is_not_granted_and_frees_shared_producers() -> None:
+def test_waiter_that_goes_is_not_granted_and_frees_shared_producers() -> None:
     access = state("shared, one waits")
     assert access.leave(ask("w", WAIT)) == []
     assert access.join(ask("s3", SHARED)) == Granted()
 
 
-def test_the_queue_has_an_end() -> None:
+def test_queue_has_end() -> None:
     access = ProducerAccess(waiters_max=2)
     access.join(ask("x", EXCLUSIVE))
     assert [outcome(access.join(ask(f"w{i}", WAIT))) for i in range(3)] == ["queued", "queued", BUSY]
 
 
-def test_a_grant_whose_epoch_could_not_be_stored_uses_up_the_number() -> None:
+def test_grant_whose_epoch_could_not_be_stored_uses_up_number() -> None:
     access = ProducerAccess()
     lost = ask("p", EXCLUSIVE)
     assert access.join(lost) == Granted(0, persist=True)
@@ -249,7 +249,7 @@ def test_a_grant_whose_epoch_could_not_be_stored_uses_up_the_number() -> None:
     assert access.join(ask("q", EXCLUSIVE)) == Granted(1, persist=True)
 
 
-def test_a_successor_topic_inherits_the_fence() -> None:
+def test_successor_topic_inherits_fence() -> None:
     access = ProducerAccess()
     assert access.fence == NO_EPOCH
     access.join(ask("p", EXCLUSIVE))

@@ -25,7 +25,7 @@ async def test_shared_producers_of_different_names_live_together(world: World) -
     assert [item.name for item in topic.producers] == ["b"]
 
 
-async def test_a_name_in_use_is_busy_until_its_holder_proves_dead(world: World) -> None:
+async def test_name_in_use_is_busy_until_its_holder_proves_dead(world: World) -> None:
     topic = await world.topic()
     old = Out(1)
     held = await world.producer(topic, old, "a")
@@ -38,7 +38,7 @@ async def test_a_name_in_use_is_busy_until_its_holder_proves_dead(world: World) 
     assert list(topic.producers) == [newcomer]
 
 
-async def test_a_rival_that_leaves_while_it_is_asked_does_not_stand_in_the_way(world: World) -> None:
+async def test_rival_leaving_during_check_does_not_block(world: World) -> None:
     topic = await world.topic()
     held = await world.producer(topic, Out(1), "a")
     joining = world.spawn(world.producer(topic, Out(2), "a"))
@@ -47,7 +47,7 @@ async def test_a_rival_that_leaves_while_it_is_asked_does_not_stand_in_the_way(w
     assert (await joining).closed is False
 
 
-async def test_all_dead_rivals_of_an_exclusive_newcomer_are_evicted(world: World) -> None:
+async def test_all_dead_rivals_of_exclusive_newcomer_are_evicted(world: World) -> None:
     topic = await world.topic()
     outs = [Out(1), Out(2), Out(3)]
     for number, out in enumerate(outs):
@@ -58,7 +58,7 @@ async def test_all_dead_rivals_of_an_exclusive_newcomer_are_evicted(world: World
     assert newcomer.topic_epoch == 0
 
 
-async def test_exclusive_is_fenced_while_anybody_is_there_and_keeps_others_out(world: World) -> None:
+async def test_exclusive_producer_is_fenced_by_others_and_excludes_them(world: World) -> None:
     topic = await world.topic()
     shared = await world.producer(topic, Out(1), "a")
     with pytest.raises(Fenced):
@@ -69,7 +69,7 @@ async def test_exclusive_is_fenced_while_anybody_is_there_and_keeps_others_out(w
         await world.producer(topic, Out(3), "b")
 
 
-async def test_the_epoch_is_durable_before_the_producer_has_its_answer(world: World) -> None:
+async def test_epoch_is_durable_before_producer_has_its_answer(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     joining = world.spawn(world.producer(topic, Out(1), "x", mode=EXCLUSIVE))
@@ -84,7 +84,7 @@ async def test_the_epoch_is_durable_before_the_producer_has_its_answer(world: Wo
     assert after.producers.access.epoch == 0
 
 
-async def test_the_next_life_fences_an_exclusive_producer_that_another_one_followed(world: World) -> None:
+async def test_next_life_fences_exclusive_producer_that_another_one_followed(world: World) -> None:
     topic = await world.topic()
     first = await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     topic.producers.leave(first)
@@ -97,7 +97,7 @@ async def test_the_next_life_fences_an_exclusive_producer_that_another_one_follo
     assert back.topic_epoch == 1
 
 
-async def test_a_waiting_producer_is_told_so_and_granted_when_the_holder_leaves(world: World) -> None:
+async def test_waiting_producer_is_told_so_and_granted_when_holder_leaves(world: World) -> None:
     topic = await world.topic()
     holder = await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     told: list[str] = []
@@ -110,7 +110,7 @@ async def test_a_waiting_producer_is_told_so_and_granted_when_the_holder_leaves(
     assert list(topic.producers) == [made]
 
 
-async def test_a_waiter_whose_connection_is_gone_gives_its_place_to_the_next(world: World) -> None:
+async def test_waiter_whose_connection_is_gone_gives_its_place_to_next(world: World) -> None:
     topic = await world.topic()
     holder = await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     gone = world.spawn(world.producer(topic, Out(2), "y", mode=WAIT))
@@ -123,7 +123,7 @@ async def test_a_waiter_whose_connection_is_gone_gives_its_place_to_the_next(wor
     assert (await next_one).name == "z"
 
 
-async def test_a_waiter_that_is_gone_in_the_very_turn_it_was_granted_passes_the_topic_on(world: World) -> None:
+async def test_granted_waiter_that_left_passes_topic_on(world: World) -> None:
     topic = await world.topic()
     holder = await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     gone = world.spawn(world.producer(topic, Out(2), "y", mode=WAIT))
@@ -150,7 +150,7 @@ async def test_fencing_closes_everybody_and_fails_everybody_who_waits(world: Wor
     assert made.topic_epoch == 1
 
 
-async def test_nobody_is_closed_before_the_fencing_epoch_is_durable(world: World) -> None:
+async def test_nobody_is_closed_before_fencing_epoch_is_durable(world: World) -> None:
     topic = await world.topic()
     old = Out(1)
     holder = await world.producer(topic, old, "x", mode=EXCLUSIVE)
@@ -164,7 +164,7 @@ async def test_nobody_is_closed_before_the_fencing_epoch_is_durable(world: World
     assert old.kinds == ["CLOSE_PRODUCER"]
 
 
-async def test_a_grant_that_is_fenced_while_its_epoch_is_written_is_refused(world: World) -> None:
+async def test_grant_fenced_while_epoch_is_written_is_refused(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     first = world.spawn(world.producer(topic, Out(1), "x", mode=EXCLUSIVE))
@@ -179,7 +179,7 @@ async def test_a_grant_that_is_fenced_while_its_epoch_is_written_is_refused(worl
     assert topic.managed.properties[EPOCH_PROPERTY] == "1"
 
 
-async def test_a_connection_lost_while_the_epoch_is_written_leaves_the_topic_free(world: World) -> None:
+async def test_connection_lost_while_epoch_is_written_leaves_topic_free(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     joining = world.spawn(world.producer(topic, Out(1), "x", mode=EXCLUSIVE))
@@ -193,7 +193,7 @@ async def test_a_connection_lost_while_the_epoch_is_written_leaves_the_topic_fre
 
 
 @pytest.mark.parametrize("waiters", [1, 2])
-async def test_unloading_sends_waiters_to_look_again_and_fences_none_of_them(world: World, waiters: int) -> None:
+async def test_unload_sends_waiters_to_lookup_without_fencing(world: World, waiters: int) -> None:
     topic = await world.topic()
     await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     waiting = [world.spawn(world.producer(topic, Out(2 + n), f"y{n}", mode=WAIT)) for n in range(waiters)]
@@ -204,7 +204,7 @@ async def test_unloading_sends_waiters_to_look_again_and_fences_none_of_them(wor
             await task
 
 
-async def test_a_waiter_granted_in_the_turn_of_unloading_is_not_fenced_for_good(world: World) -> None:
+async def test_waiter_granted_during_unload_is_not_fenced(world: World) -> None:
     topic = await world.topic()
     holder = await world.producer(topic, Out(1), "x", mode=EXCLUSIVE)
     waiting = world.spawn(world.producer(topic, Out(2), "y", mode=WAIT))
@@ -216,7 +216,7 @@ async def test_a_waiter_granted_in_the_turn_of_unloading_is_not_fenced_for_good(
     await closing
 
 
-async def test_a_producer_that_comes_while_the_topic_ends_is_told_why(world: World) -> None:
+async def test_producer_that_comes_while_topic_ends_is_told_why(world: World) -> None:
     topic = await world.topic()
     await topic.seal("op", Term(1))
     with pytest.raises(Sealed) as refused:
@@ -227,7 +227,7 @@ async def test_a_producer_that_comes_while_the_topic_ends_is_told_why(world: Wor
         await world.producer(again, Out(2), "a")
 
 
-async def test_a_producer_whose_epoch_was_written_while_the_topic_closed_is_not_attached(world: World) -> None:
+async def test_producer_with_epoch_written_during_close_is_not_attached(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     joining = world.spawn(world.producer(topic, Out(1), "x", mode=EXCLUSIVE))
@@ -242,7 +242,7 @@ async def test_a_producer_whose_epoch_was_written_while_the_topic_closed_is_not_
     assert len(topic.producers) == 0
 
 
-async def test_the_same_producer_asking_again_replaces_its_older_self_without_a_close(world: World) -> None:
+async def test_same_producer_asking_again_replaces_its_older_self_without_close(world: World) -> None:
     topic = await world.topic()
     out = Out(1)
     old = await world.producer(topic, out, "a", producer_id=4)
@@ -254,7 +254,7 @@ async def test_the_same_producer_asking_again_replaces_its_older_self_without_a_
     assert list(topic.producers) == [new]
 
 
-async def test_the_maximum_of_producers_does_not_shut_out_one_that_comes_back(world: World) -> None:
+async def test_producer_limit_admits_returning_producer(world: World) -> None:
     topic = await world.topic(producers_max=2)
     out = Out(1)
     await world.producer(topic, out, "a", producer_id=1)
@@ -264,7 +264,7 @@ async def test_the_maximum_of_producers_does_not_shut_out_one_that_comes_back(wo
     assert await world.producer(topic, out, "a", producer_id=1, epoch=1)
 
 
-async def test_closing_by_the_client_waits_for_the_answers_in_flight(world: World) -> None:
+async def test_closing_by_client_waits_for_answers_in_flight(world: World) -> None:
     topic = await world.topic()
     out = Out(1)
     producer = await world.producer(topic, out, "a", producer_id=1)

@@ -14,7 +14,7 @@ def sent(*sequences: int, producer_id: int = 7) -> bytes:
     return b"".join(send_frame(producer_id, one, an_entry(f"m{one}", one)) for one in sequences)
 
 
-async def test_a_read_of_many_sends_gets_one_receipt_each_in_order(world: World) -> None:
+async def test_read_of_many_sends_gets_one_receipt_each_in_order(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -28,7 +28,7 @@ async def test_a_read_of_many_sends_gets_one_receipt_each_in_order(world: World)
     assert (topic.messages_in, topic.entries_in, topic.in_flight) == (3, 3, 0)
 
 
-async def test_a_duplicate_behind_a_run_in_flight_is_answered_after_it(world: World) -> None:
+async def test_duplicate_behind_run_in_flight_is_answered_after_it(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -45,7 +45,7 @@ async def test_a_duplicate_behind_a_run_in_flight_is_answered_after_it(world: Wo
     assert out.receipts[-1].position == KNOWN_ALREADY
 
 
-async def test_new_and_known_sends_in_one_read_are_answered_in_their_places(world: World) -> None:
+async def test_new_and_known_sends_are_answered_in_order(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -62,7 +62,7 @@ async def test_new_and_known_sends_in_one_read_are_answered_in_their_places(worl
     assert out.freed - freed == len(sends.body)
 
 
-async def test_the_same_id_again_while_it_is_stored_is_told_that_nobody_knows_yet(world: World) -> None:
+async def test_repeated_id_in_flight_is_answered_as_unknown(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -75,7 +75,7 @@ async def test_the_same_id_again_while_it_is_stored_is_told_that_nobody_knows_ye
     assert topic.managed.entries == 1
 
 
-async def test_only_the_last_chunk_of_a_message_counts_as_its_sequence_id(world: World) -> None:
+async def test_only_last_chunk_of_message_counts_as_its_sequence_id(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -90,7 +90,7 @@ async def test_only_the_last_chunk_of_a_message_counts_as_its_sequence_id(world:
     assert out.receipts[-1].position == KNOWN_ALREADY
 
 
-async def test_no_answer_of_any_kind_follows_a_close_of_the_producer(world: World) -> None:
+async def test_no_answer_of_any_kind_follows_close_of_producer(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -112,7 +112,7 @@ async def test_no_answer_of_any_kind_follows_a_close_of_the_producer(world: Worl
     assert topic.highest_sequence("p") == 1
 
 
-async def test_unloading_answers_what_is_in_flight_before_it_closes_the_producer(world: World) -> None:
+async def test_unloading_answers_what_is_in_flight_before_it_closes_producer(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -128,7 +128,7 @@ async def test_unloading_answers_what_is_in_flight_before_it_closes_the_producer
     assert topic.managed.entries == 1
 
 
-async def test_a_sealed_topic_answers_sends_with_terminated(world: World) -> None:
+async def test_sealed_topic_answers_sends_with_terminated(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -138,7 +138,7 @@ async def test_a_sealed_topic_answers_sends_with_terminated(world: World) -> Non
     assert out.answered == [(0, pb.TopicTerminatedError), (1, pb.TopicTerminatedError)]
 
 
-async def test_a_failed_append_is_told_to_the_client_and_the_topic_comes_back_without_it(world: World) -> None:
+async def test_failed_append_is_reported_and_topic_recovers(world: World) -> None:
     topic = await world.topic(deduplication=True)
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)
@@ -164,7 +164,7 @@ async def test_a_failed_append_is_told_to_the_client_and_the_topic_comes_back_wi
     assert again.managed.entries == 4
 
 
-async def test_a_writer_that_dies_once_costs_nobody_an_answer(world: World) -> None:
+async def test_writer_that_dies_once_costs_nobody_answer(world: World) -> None:
     topic = await world.topic()
     out = Out()
     producer = await world.producer(topic, out, producer_id=7)

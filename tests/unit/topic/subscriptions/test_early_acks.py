@@ -46,7 +46,7 @@ def test_highest_cumulative_acknowledgement_is_applied():
     assert applied(early).until == [(pos(7), None)]
 
 
-def test_cumulative_acknowledgement_inside_a_batch_keeps_what_both_leave():
+def test_cumulative_acknowledgement_inside_batch_keeps_what_both_leave():
     early = EarlyAcks(0)
     early.add_until(pos(3), [0b1110])
     early.add_until(pos(3), [0b1101])
@@ -56,7 +56,7 @@ def test_cumulative_acknowledgement_inside_a_batch_keeps_what_both_leave():
     assert applied(early).until == [(pos(3), None)]
 
 
-def test_single_acknowledgements_below_a_cumulative_one_are_dropped():
+def test_single_acknowledgements_below_cumulative_one_are_dropped():
     early = EarlyAcks(0)
     early.add([(pos(1), None), (pos(4), [0b10]), (pos(4), [0b01]), (pos(6), None)])
     early.add_until(pos(2), None)
@@ -65,7 +65,7 @@ def test_single_acknowledgements_below_a_cumulative_one_are_dropped():
     assert heard.each == {pos(4): [0], pos(6): None}
 
 
-def test_nothing_is_remembered_beyond_the_bound():
+def test_nothing_is_remembered_beyond_bound():
     early = EarlyAcks(0)
     early.add([(pos(entry), None) for entry in range(EARLY_ACKS_MAX + 5)])
     assert len(applied(early).each) == EARLY_ACKS_MAX
@@ -100,7 +100,7 @@ async def test_close_waits_until_acknowledgements_are_applied_or_dropped():
     await early.settled(60)
 
 
-def test_words_beyond_the_bound_are_not_kept():
+def test_words_beyond_bound_are_not_kept():
     early = EarlyAcks(0)
     half = [1] * (EARLY_ACK_WORDS_MAX // 2)
     early.add([(pos(0), half), (pos(1), half), (pos(2), [1]), (pos(3), None)])
@@ -110,7 +110,7 @@ def test_words_beyond_the_bound_are_not_kept():
     assert applied(early).each.keys() == {pos(1), pos(3), pos(4)}
 
 
-async def test_dropped_acknowledgements_are_delivered_again_to_the_next_consumer(world: World) -> None:
+async def test_dropped_acknowledgements_are_delivered_again_to_next_consumer(world: World) -> None:
     topic = await world.topic()
     seeks = 5
 
@@ -128,7 +128,7 @@ async def test_dropped_acknowledgements_are_delivered_again_to_the_next_consumer
     assert out.texts == ["a", "b", "c"]
 
 
-async def test_consumer_admitted_before_a_seek_is_admitted_again(world: World) -> None:
+async def test_consumer_admitted_before_seek_is_admitted_again(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
     stale = await world.consumer(topic, Out(1), kind=EXCLUSIVE)

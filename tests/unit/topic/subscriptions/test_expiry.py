@@ -41,7 +41,7 @@ async def test_messages_past_their_time_to_live_are_acknowledged(world: World, k
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, KEY_SHARED])
-async def test_expired_messages_do_not_reach_a_consumer_that_waits(world: World, kind: int) -> None:
+async def test_expired_messages_do_not_reach_consumer_that_waits(world: World, kind: int) -> None:
     topic = await world.topic(message_ttl_s=TTL_S)
     out = Out()
     consumer = await world.consumer(topic, out, kind=kind)
@@ -52,7 +52,7 @@ async def test_expired_messages_do_not_reach_a_consumer_that_waits(world: World,
     assert out.texts == ["50s"]
 
 
-async def test_without_a_time_to_live_nothing_expires(world: World) -> None:
+async def test_without_time_to_live_nothing_expires(world: World) -> None:
     topic = await world.topic()
     await world.consumer(topic, Out(), kind=SHARED)
     await published(world, topic, 10**6)
@@ -71,7 +71,7 @@ async def test_reader_keeps_messages_past_their_time_to_live(world: World) -> No
     assert out.texts == ["300s", "50s"]
 
 
-async def test_expiry_is_checked_once_an_interval(world: World) -> None:
+async def test_expiry_is_checked_once_interval(world: World) -> None:
     topic = await world.topic(message_ttl_s=TTL_S, expiry_check_s=300)
     await world.consumer(topic, Out(), kind=SHARED)
     await topic.maintain()

@@ -52,7 +52,7 @@ async def test_acknowledged_gaps_and_partial_batches_are_subtracted(world: World
     assert (found.messages, found.oldest_ms) == (4, 1001)
 
 
-async def test_more_gaps_than_the_bound_are_estimated(world: World) -> None:
+async def test_more_gaps_than_bound_are_estimated(world: World) -> None:
     count = 2 * LAG_INTERVALS_MAX + 40
     topic, one = await batches(world, [2] * count, per_ledger=10_000)
     one.cursor.ack([topic.managed.chain.nth(at) for at in range(1, count, 2)])
@@ -76,7 +76,7 @@ async def test_trimmed_ledgers_are_not_counted(world: World) -> None:
     assert (await one.lag.measure()).messages == 6
 
 
-def test_sum_of_lags_has_the_oldest_message() -> None:
+def test_sum_of_lags_has_oldest_message() -> None:
     both = Lag(3, 10, 2000) + Lag(4, 20, 1000) + NO_LAG
     assert both == Lag(7, 30, 1000)
     assert both.at(4500).age_s == 3.5

@@ -15,7 +15,7 @@ from tests.unit.topic.world import Out, World, a_batch, ack, pass_s, settle, sub
 
 
 @pytest.mark.parametrize("beyond", [Position(1, 99), Position(99, 0), Position(2**63, 0), Position(1, 2**64 - 1)])
-async def test_an_acknowledgement_beyond_the_end_acknowledges_nothing(world: World, beyond: Position) -> None:
+async def test_acknowledgement_beyond_end_acknowledges_nothing(world: World, beyond: Position) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     await world.publish(topic, "a", "b")
@@ -26,7 +26,7 @@ async def test_an_acknowledgement_beyond_the_end_acknowledges_nothing(world: Wor
     assert subscription.backlog == 2
 
 
-async def test_a_cumulative_acknowledgement_before_the_first_entry_of_a_ledger_acknowledges_nothing_of_it(
+async def test_cumulative_acknowledgement_before_first_entry_acknowledges_none(
     world: World,
 ) -> None:
     topic = await world.topic()
@@ -37,7 +37,7 @@ async def test_a_cumulative_acknowledgement_before_the_first_entry_of_a_ledger_a
     assert subscription.backlog == 2
 
 
-async def test_cumulative_acknowledgement_of_part_of_a_batch_takes_all_before_it(world: World) -> None:
+async def test_cumulative_acknowledgement_of_part_of_batch_takes_all_before_it(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
     [first] = await world.publish(topic, "x")
@@ -59,7 +59,7 @@ async def test_cumulative_acknowledgements_are_ignored_where_messages_are_shared
     assert subscription_of(topic).backlog == 2
 
 
-async def test_words_of_an_acknowledgement_are_anded_with_what_is_stored(world: World) -> None:
+async def test_words_of_acknowledgement_are_anded_with_what_is_stored(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(), kind=SHARED, permits=10)
     [position] = await world.store(topic, a_batch(list("abcde")), counts=[5])
@@ -73,7 +73,7 @@ async def test_words_of_an_acknowledgement_are_anded_with_what_is_stored(world: 
     assert consumer.pending.messages == 0
 
 
-async def test_a_batch_acknowledged_in_part_makes_room_under_the_cap(world: World) -> None:
+async def test_batch_acknowledged_in_part_makes_room_under_cap(world: World) -> None:
     topic = await world.topic(unacked_per_consumer_max=4)
     out = Out()
     consumer = await world.consumer(topic, out, kind=SHARED, permits=100)
@@ -84,7 +84,7 @@ async def test_a_batch_acknowledged_in_part_makes_room_under_the_cap(world: Worl
     assert len(out.delivered) == 2
 
 
-async def test_switched_off_batch_acknowledgements_wait_for_the_whole_batch(world: World) -> None:
+async def test_switched_off_batch_acknowledgements_wait_for_whole_batch(world: World) -> None:
     topic = await world.topic(batch_index_acks=False)
     consumer = await world.consumer(topic, Out(), kind=SHARED, permits=10)
     [position] = await world.store(topic, a_batch(["a", "b"]), counts=[2])
@@ -98,7 +98,7 @@ async def test_switched_off_batch_acknowledgements_wait_for_the_whole_batch(worl
 @pytest.mark.parametrize(
     ("target", "texts"), [(BEFORE_ALL, "abcde"), (AFTER_ALL, "e"), (Position(1, 2), "cde"), (Position(1, 77), "e")]
 )
-async def test_a_seek_closes_the_consumers_first_and_delivers_from_the_entry_named(
+async def test_seek_closes_consumers_first_and_delivers_from_entry_named(
     world: World, kind: int, target: Position, texts: str
 ) -> None:
     topic = await world.topic()
@@ -118,7 +118,7 @@ async def test_a_seek_closes_the_consumers_first_and_delivers_from_the_entry_nam
     assert {one.redelivery for one in back.delivered} == {0}
 
 
-async def test_whoever_comes_back_during_a_seek_is_attached_when_it_was_answered(world: World) -> None:
+async def test_consumer_returning_during_seek_attaches_after_answer(world: World) -> None:
     """Else acknowledgements of before, which the stock client sends when it hears the answer, undo the seek."""
 
     topic = await world.topic()
@@ -137,7 +137,7 @@ async def test_whoever_comes_back_during_a_seek_is_attached_when_it_was_answered
     assert done == ["sought", "sought", "back"]
 
 
-async def test_a_seek_is_durable_when_it_is_answered(world: World) -> None:
+async def test_seek_is_durable_when_it_is_answered(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(), kind=SHARED, permits=10)
     positions = await world.publish(topic, *"abc")
@@ -151,7 +151,7 @@ async def test_a_seek_is_durable_when_it_is_answered(world: World) -> None:
 
 
 @pytest.mark.parametrize(("time", "texts"), [(0, "abc"), (100, "abc"), (101, "bc"), (300, "c"), (301, "")])
-async def test_a_seek_by_time_finds_the_first_entry_at_or_after_it(world: World, time: int, texts: str) -> None:
+async def test_seek_by_time_finds_first_entry_at_or_after_it(world: World, time: int, texts: str) -> None:
     topic = await world.topic()
     for number, text in enumerate("abc", 1):
         await world.publish(topic, text, publish_time=100 * number)
@@ -163,7 +163,7 @@ async def test_a_seek_by_time_finds_the_first_entry_at_or_after_it(world: World,
     assert "".join(out.texts) == texts
 
 
-async def test_a_readers_cursor_survives_its_own_seek_by_time(world: World) -> None:
+async def test_readers_cursor_survives_its_own_seek_by_time(world: World) -> None:
     topic = await world.topic()
     for number, text in enumerate("abc", 1):
         await world.publish(topic, text, publish_time=100 * number)
@@ -175,7 +175,7 @@ async def test_a_readers_cursor_survives_its_own_seek_by_time(world: World) -> N
     assert out.texts == ["b", "c"]
 
 
-async def test_a_reader_that_comes_back_with_a_start_begins_there(world: World) -> None:
+async def test_reader_that_comes_back_with_start_begins_there(world: World) -> None:
     topic = await world.topic()
     positions = await world.publish(topic, *"abcd")
     await world.consumer(topic, Out(1), subscription="r", kind=EXCLUSIVE, durable=False, permits=10)
@@ -186,7 +186,7 @@ async def test_a_reader_that_comes_back_with_a_start_begins_there(world: World) 
     assert out.texts == ["b", "c", "d"]
 
 
-async def test_a_seek_of_a_subscription_deleted_meanwhile_is_refused(world: World) -> None:
+async def test_seek_of_subscription_deleted_meanwhile_is_refused(world: World) -> None:
     topic = await world.topic()
     await world.consumer(topic, Out(1), kind=SHARED)
     subscription = subscription_of(topic)
@@ -195,7 +195,7 @@ async def test_a_seek_of_a_subscription_deleted_meanwhile_is_refused(world: Worl
         await subscription.seek(BEFORE_ALL)
 
 
-async def test_what_was_acknowledged_before_a_seek_comes_again_with_all_of_its_batch(world: World) -> None:
+async def test_messages_acknowledged_before_seek_return_with_batch(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
     [position] = await world.store(topic, a_batch(["a", "b"]), counts=[2])

@@ -29,7 +29,7 @@ from simulation.stores.metadata import InjectedFault, lost_answer
 from tests.unit.topic.world import Out, World, ack, settle, subscription_of
 
 
-async def test_two_who_ask_for_a_new_subscription_at_once_share_one(world: World) -> None:
+async def test_two_who_ask_for_new_subscription_at_once_share_one(world: World) -> None:
     topic = await world.topic()
     tasks = [world.spawn(world.consumer(topic, Out(n), f"c{n}", kind=SHARED, permits=10)) for n in range(3)]
     consumers = [await task for task in tasks]
@@ -37,7 +37,7 @@ async def test_two_who_ask_for_a_new_subscription_at_once_share_one(world: World
     assert subscription_of(topic).consumers == consumers
 
 
-async def test_the_first_asker_going_away_leaves_the_others_their_subscription(world: World) -> None:
+async def test_first_asker_going_away_leaves_others_their_subscription(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     gone = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
@@ -50,7 +50,7 @@ async def test_the_first_asker_going_away_leaves_the_others_their_subscription(w
     assert (await waits).subscription is subscription_of(topic)
 
 
-async def test_a_subscription_that_could_not_be_made_can_be_asked_for_again(world: World) -> None:
+async def test_failed_subscription_creation_can_be_repeated(world: World) -> None:
     topic = await world.topic()
     world.metadata.faults.extend([InjectedFault(NotReady("away"), happened=False)] * 2)
     with pytest.raises(MagnetarError):
@@ -59,7 +59,7 @@ async def test_a_subscription_that_could_not_be_made_can_be_asked_for_again(worl
     assert await world.consumer(topic, Out(1), kind=SHARED)
 
 
-async def test_subscribing_while_the_topic_closes_is_told_to_look_again_and_leaves_no_cursor_open(world: World) -> None:
+async def test_subscribe_during_close_retries_and_leaves_no_cursor(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     subscribing = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
@@ -75,7 +75,7 @@ async def test_subscribing_while_the_topic_closes_is_told_to_look_again_and_leav
         await world.consumer(topic, Out(2), subscription="other", kind=SHARED)
 
 
-async def test_a_subscription_whose_making_the_store_did_not_answer_can_be_deleted_if_it_is_there(world: World) -> None:
+async def test_subscription_of_unanswered_creation_can_be_deleted(world: World) -> None:
     topic = await world.topic()
     for happened in (True, False):
         sound, silent = InjectedFault(None, happened=True), lost_answer(happened=False)
@@ -92,7 +92,7 @@ async def test_a_subscription_whose_making_the_store_did_not_answer_can_be_delet
                 await topic.subscriptions.delete("s", force=False)
 
 
-async def test_a_deletion_of_the_topic_waits_for_a_cursor_that_is_being_made(world: World) -> None:
+async def test_deletion_of_topic_waits_for_cursor_that_is_being_made(world: World) -> None:
     topic = await world.topic()
     world.metadata.hold()
     subscribing = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
@@ -106,7 +106,7 @@ async def test_a_deletion_of_the_topic_waits_for_a_cursor_that_is_being_made(wor
     assert not [path for path in world.metadata.content.records if path.startswith(topic.managed.path)]
 
 
-async def test_subscribing_again_behind_a_deletion_starts_anew(world: World) -> None:
+async def test_subscribing_again_behind_deletion_starts_anew(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
     positions = await world.publish(topic, "a", "b")
@@ -127,7 +127,7 @@ async def test_subscribing_again_behind_a_deletion_starts_anew(world: World) -> 
     assert [item.name for item in again.subscriptions] == ["s"]
 
 
-async def test_durable_subscriptions_are_there_before_anybody_asks_after_a_restart(world: World) -> None:
+async def test_durable_subscriptions_are_there_before_anybody_asks_after_restart(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
     await world.consumer(topic, Out(2), subscription="r", kind=EXCLUSIVE, durable=False)
@@ -139,7 +139,7 @@ async def test_durable_subscriptions_are_there_before_anybody_asks_after_a_resta
     assert subscription_of(again).backlog == 2
 
 
-async def test_a_new_subscription_starts_at_the_end_unless_it_wants_everything(world: World) -> None:
+async def test_new_subscription_starts_at_end_unless_it_wants_everything(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
     late, early = Out(1), Out(2)
@@ -150,7 +150,7 @@ async def test_a_new_subscription_starts_at_the_end_unless_it_wants_everything(w
     assert early.texts == ["a", "b"]
 
 
-async def test_another_type_must_wait_until_the_consumers_are_gone(world: World) -> None:
+async def test_another_type_must_wait_until_consumers_are_gone(world: World) -> None:
     topic = await world.topic()
     first = await world.consumer(topic, Out(1), kind=SHARED)
     for kind in (EXCLUSIVE, FAILOVER, KEY_SHARED):
@@ -160,7 +160,7 @@ async def test_another_type_must_wait_until_the_consumers_are_gone(world: World)
     assert await world.consumer(topic, Out(2), kind=FAILOVER)
 
 
-async def test_a_second_exclusive_consumer_is_busy_until_the_first_proves_dead(world: World) -> None:
+async def test_second_exclusive_consumer_is_busy_until_first_proves_dead(world: World) -> None:
     topic = await world.topic()
     old = Out(1)
     await world.consumer(topic, old, kind=EXCLUSIVE, permits=10)
@@ -175,7 +175,7 @@ async def test_a_second_exclusive_consumer_is_busy_until_the_first_proves_dead(w
     assert new.texts == ["a"]
 
 
-async def test_limits_count_who_is_there_and_the_dead_make_room(world: World) -> None:
+async def test_limits_count_who_is_there_and_dead_make_room(world: World) -> None:
     topic = await world.topic(consumers_per_subscription_max=1, subscriptions_max=2)
     first = Out(1)
     await world.consumer(topic, first, kind=SHARED)
@@ -188,7 +188,7 @@ async def test_limits_count_who_is_there_and_the_dead_make_room(world: World) ->
         await world.consumer(topic, Out(4), subscription="u", kind=SHARED)
 
 
-async def test_the_topics_own_limit_counts_all_subscriptions(world: World) -> None:
+async def test_topics_own_limit_counts_all_subscriptions(world: World) -> None:
     topic = await world.topic(consumers_max=2)
     await world.consumer(topic, Out(1), subscription="a", kind=SHARED)
     await world.consumer(topic, Out(2), subscription="b", kind=SHARED)
@@ -196,7 +196,7 @@ async def test_the_topics_own_limit_counts_all_subscriptions(world: World) -> No
         await world.consumer(topic, Out(3), subscription="c", kind=SHARED)
 
 
-async def test_admission_and_settings_are_asked_before_a_cursor_is_made(world: World) -> None:
+async def test_admission_and_settings_are_asked_before_cursor_is_made(world: World) -> None:
     def refuse(name: str) -> None:
         raise Refused(f"no cursor {name} here")
 
@@ -227,7 +227,7 @@ async def test_unsubscribing_needs_to_be_alone_or_to_insist(world: World) -> Non
         await topic.unsubscribe(consumer, force=False)
 
 
-async def test_an_administrator_makes_and_deletes_subscriptions(world: World) -> None:
+async def test_administrator_makes_and_deletes_subscriptions(world: World) -> None:
     topic = await world.topic()
     positions = await world.publish(topic, "a", "b")
     await topic.subscriptions.create("s", positions[0], {"k": "v"})
@@ -245,7 +245,7 @@ async def test_an_administrator_makes_and_deletes_subscriptions(world: World) ->
         await topic.subscriptions.delete("s", force=True)
 
 
-async def test_an_administrator_and_a_consumer_who_make_the_same_one_get_the_same_one(world: World) -> None:
+async def test_administrator_and_consumer_who_make_same_one_get_same_one(world: World) -> None:
     topic = await world.topic()
     out = Out()
     making = world.spawn(topic.subscriptions.create("s", BEFORE_ALL))
@@ -256,7 +256,7 @@ async def test_an_administrator_and_a_consumer_who_make_the_same_one_get_the_sam
     assert out.texts == ["a"]
 
 
-async def test_the_dead_letter_producers_subscription_misses_nothing(world: World) -> None:
+async def test_dead_letter_producers_subscription_misses_nothing(world: World) -> None:
     topic = await world.topic()
     await topic.ensure_subscription("dlq")
     await topic.ensure_subscription("dlq")

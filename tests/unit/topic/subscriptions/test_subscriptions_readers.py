@@ -25,7 +25,7 @@ from tests.unit.topic.world import Out, World, pass_s, settle, subscription_of
         (Position(1, -1), "abcd"),
     ],
 )
-async def test_a_reader_starts_at_the_entry_it_names(world: World, start: Position | None, texts: str) -> None:
+async def test_reader_starts_at_entry_it_names(world: World, start: Position | None, texts: str) -> None:
     topic = await world.topic()
     await world.publish(topic, *"abc")
     out = Out()
@@ -56,7 +56,7 @@ async def test_non_durable_without_start_begins_at_its_initial_position(
 
 
 @pytest.mark.parametrize("start", [BEFORE_ALL, AFTER_ALL, Position(1, 0)])
-async def test_roll_back_with_start_id_begins_at_the_roll_back(world: World, start: Position) -> None:
+async def test_roll_back_with_start_id_begins_at_roll_back(world: World, start: Position) -> None:
     topic = await world.topic()
     wall = world.runtime.wall()
     await world.publish(topic, "old", publish_time=wall - 60_000)
@@ -69,7 +69,7 @@ async def test_roll_back_with_start_id_begins_at_the_roll_back(world: World, sta
     assert out.texts == ["new"]
 
 
-async def test_a_reader_can_start_some_time_back(world: World) -> None:
+async def test_reader_can_start_some_time_back(world: World) -> None:
     topic = await world.topic()
     wall = world.runtime.wall()
     await world.publish(topic, "old", publish_time=wall - 60_000)
@@ -80,7 +80,7 @@ async def test_a_reader_can_start_some_time_back(world: World) -> None:
     assert out.texts == ["new"]
 
 
-async def test_a_readers_cursor_vanishes_with_it(world: World) -> None:
+async def test_readers_cursor_vanishes_with_it(world: World) -> None:
     topic = await world.topic()
     reader = await world.consumer(topic, Out(), subscription="reader-1", kind=EXCLUSIVE, durable=False)
     assert len(topic.subscriptions) == 1
@@ -89,7 +89,7 @@ async def test_a_readers_cursor_vanishes_with_it(world: World) -> None:
     assert await Cursor.names(topic.managed) == []
 
 
-async def test_a_reader_cannot_move_a_durable_subscription_nor_the_other_way_round(world: World) -> None:
+async def test_reader_cannot_move_durable_subscription_nor_other_way_round(world: World) -> None:
     topic = await world.topic()
     consumer = await world.consumer(topic, Out(1), subscription="s", kind=EXCLUSIVE)
     topic.remove_consumer(consumer)
@@ -100,7 +100,7 @@ async def test_a_reader_cannot_move_a_durable_subscription_nor_the_other_way_rou
         await world.consumer(topic, Out(4), subscription="r", kind=EXCLUSIVE)
 
 
-async def test_a_reader_that_takes_over_from_a_dead_one_hears_of_new_messages(world: World) -> None:
+async def test_reader_replacing_dead_one_receives_new_messages(world: World) -> None:
     topic = await world.topic()
     dead = Out(1)
     await world.consumer(topic, dead, subscription="r", kind=EXCLUSIVE, durable=False)
@@ -112,7 +112,7 @@ async def test_a_reader_that_takes_over_from_a_dead_one_hears_of_new_messages(wo
     assert len(topic.subscriptions) == 1
 
 
-async def test_a_reader_kept_for_its_seek_is_dropped_when_it_does_not_come_back(world: World) -> None:
+async def test_reader_kept_for_seek_is_dropped_if_absent(world: World) -> None:
     topic = await world.topic()
     await world.publish(topic, "a")
     await world.consumer(topic, Out(), subscription="r", kind=EXCLUSIVE, durable=False, permits=1)

@@ -31,7 +31,7 @@ OURS = Checkpoint(
 
 
 @pytest.mark.parametrize("case", VECTORS["checkpoints"], ids=lambda case: case["bytes"][:24])
-def test_a_checkpoint_of_the_java_client_is_read(case):
+def test_checkpoint_of_java_client_is_read(case):
     found = Checkpoint.from_bytes(bytes.fromhex(case["bytes"]))
     if case["kind"] != "regular":
         assert found == {"earliest": Checkpoint.EARLIEST, "latest": Checkpoint.LATEST}[case["kind"]]
@@ -43,7 +43,7 @@ def test_a_checkpoint_of_the_java_client_is_read(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["checkpoints"], ids=lambda case: case["bytes"][:24])
-def test_what_is_written_begins_as_the_java_client_writes_it(case):
+def test_what_is_written_begins_as_java_client_writes_it(case):
     """In our order of segments; it reads any. First chunks and partitions are left out: a segment is one topic, and
     reading goes on behind the last chunk."""
     theirs = bytes.fromhex(case["bytes"])
@@ -57,7 +57,7 @@ def test_what_is_written_begins_as_the_java_client_writes_it(case):
 
 
 @pytest.mark.parametrize("case", VECTORS["checkpoints_malformed"], ids=lambda case: case["bytes"][:40])
-def test_what_the_java_client_refuses_is_refused_and_what_it_takes_is_taken(case):
+def test_properties_are_accepted_exactly_as_by_java_client(case):
     data = bytes.fromhex(case["bytes"])
     if "error" in case:
         with pytest.raises(Corrupt):
@@ -94,7 +94,7 @@ def test_one_that_was_cut_short_behind_our_mark_is_refused():
             Checkpoint.from_bytes(data[:length])
 
 
-def test_what_lies_around_places_is_behind_all_that_others_read_and_comes_back():
+def test_surrounding_chunks_follow_readable_bytes_and_round_trip():
     places = {**OURS.places, SegmentId(2): SegmentPosition(12, 34, around=(11, 7))}
     around = Checkpoint(places, OURS.epoch, OURS.topic, OURS.incarnation)
     data = around.to_bytes()
@@ -108,7 +108,7 @@ def test_what_lies_around_places_is_behind_all_that_others_read_and_comes_back()
 
 
 @pytest.mark.parametrize("said", [(9, 1, 1), (2, -1, 1), (2, 1, -1)])
-def test_what_lies_around_a_place_that_is_none_is_refused(said):
+def test_what_lies_around_place_that_is_none_is_refused(said):
     data = bytearray(OURS.to_bytes()[:-4])
     data[data.index(b"MgCp") + 4] = 2
     data += pack(">qqq", *said)
@@ -116,7 +116,7 @@ def test_what_lies_around_a_place_that_is_none_is_refused(said):
         Checkpoint.from_bytes(bytes(data) + pack(">I", crc32c(bytes(data))))
 
 
-def test_one_of_a_newer_version_says_so():
+def test_one_of_newer_version_says_so():
     data = bytearray(OURS.to_bytes())
     data[data.index(b"MgCp") + 4] = 3
     with pytest.raises(Misuse, match="newer version"):
@@ -130,7 +130,7 @@ def test_done_is_latest_for_those_who_do_not_know_it():
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_harm_than_an_error(data):
+def test_no_bytes_do_more_harm_than_error(data):
     for prefix in (b"", b"\x00", b"\x00\x00\x00\x00\x01"):
         try:
             Checkpoint.from_bytes(prefix + data)

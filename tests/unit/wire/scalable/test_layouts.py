@@ -42,7 +42,7 @@ def shown(layout: Layout, controller: Address | None = HERE) -> LayoutUpdate:
     return LayoutUpdate(layout, {one.id: HERE for one in layout.active}, controller)
 
 
-def test_the_watch_of_a_recorded_split_and_merge_says_what_the_real_broker_said():
+def test_watch_of_recorded_reshapes_equals_real_broker():
     one = initial(1, now_ms=5)
     two = one.split(SegmentId(0), now_ms=6)
     three = two.merge([SegmentId(1), SegmentId(2)], now_ms=7)
@@ -54,7 +54,7 @@ def test_the_watch_of_a_recorded_split_and_merge_says_what_the_real_broker_said(
     assert said == told
 
 
-def test_the_shares_of_recorded_stream_consumers_say_what_the_real_broker_said():
+def test_shares_of_recorded_stream_consumers_say_what_real_broker_said():
     said = trace("streams-join-leave")
     topic = topic_name(next(each.fields["topic"] for each in said if each.command == "SCALABLE_TOPIC_SUBSCRIBE"))
     layout = initial(2, now_ms=1)
@@ -69,7 +69,7 @@ def test_the_shares_of_recorded_stream_consumers_say_what_the_real_broker_said()
         assert as_fields(pushed) == {"consumer_id": 0, "assignment": recorded["assignment"]}
 
 
-def test_a_missing_topic_is_told_as_the_real_broker_told_it():
+def test_missing_topic_is_told_as_real_broker_told_it():
     [recorded] = [said.fields for said in trace("missing") if said.command == "SCALABLE_TOPIC_UPDATE"]
     said = decoded(layouts.update_failed(1, pb.TopicNotFound, recorded["message"])).scalableTopicUpdate
     assert as_fields(said) == recorded
@@ -109,7 +109,7 @@ def test_what_was_told_is_read_back_whole():
     assert layouts.read_layout(update("topic://t/n/x", shown(legacy)).dag) == legacy
 
 
-def test_a_layout_that_contradicts_itself_is_refused():
+def test_layout_that_contradicts_itself_is_refused():
     dag = update("topic://t/n/x", shown(initial(2, now_ms=1))).dag
     del dag.segments[1]
     with pytest.raises(Corrupt):
@@ -119,5 +119,5 @@ def test_a_layout_that_contradicts_itself_is_refused():
         layouts.read_layout(dag)
 
 
-def test_an_error_code_that_the_protocol_does_not_know_is_said_as_unknown():
+def test_unknown_error_code_is_reported_as_unknown():
     assert decoded(layouts.subscribe_failed(1, 9999, "x")).scalableTopicSubscribeResponse.error == pb.UnknownError

@@ -15,12 +15,12 @@ def said(data: bytes) -> list[pb.CommandWatchScalableTopicsUpdate]:
     return [one.watchScalableTopicsUpdate for one in commands if one is not None]
 
 
-def test_an_empty_list_is_a_list() -> None:
+def test_empty_list_is_list() -> None:
     [one] = said(namespace_watch.snapshot(7, ()))
     assert (one.watch_id, one.WhichOneof("event"), list(one.snapshot.topics)) == (7, "snapshot", [])
 
 
-def test_a_long_list_is_told_in_parts_that_make_it_up() -> None:
+def test_long_list_is_told_in_parts_that_make_it_up() -> None:
     names = [f"topic://public/default/{'n' * 200}-{number}" for number in range(12_000)]
     first, *rest = said(namespace_watch.snapshot(7, names))
     assert len(rest) == 2
@@ -34,6 +34,6 @@ def test_a_long_list_is_told_in_parts_that_make_it_up() -> None:
     assert [name for one in parts for name in one.diff.removed] == names
 
 
-def test_an_error_that_the_protocol_does_not_know_is_the_unknown_one() -> None:
+def test_error_that_protocol_does_not_know_is_unknown_one() -> None:
     [one] = said(namespace_watch.failed(7, 999, "no"))
     assert (one.error, one.message, one.WhichOneof("event")) == (pb.UnknownError, "no", None)

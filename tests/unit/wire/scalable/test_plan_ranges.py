@@ -43,7 +43,7 @@ def grown(chance: random.Random, count: int, *, least: int) -> list[int]:
 
 
 @pytest.mark.parametrize("marks", [1, 2, 5, 8, 128])
-def test_what_an_index_counts_is_written_byte_for_byte_as_protobuf_writes_it(marks: int) -> None:
+def test_counted_range_is_encoded_exactly_as_by_protobuf(marks: int) -> None:
     chance = random.Random(marks)
     for _ in range(200 if marks < 100 else 20):
         entries, messages, sizes = (grown(chance, marks, least=least) for least in (1, 1, 0))
@@ -65,7 +65,7 @@ def test_what_an_index_counts_is_written_byte_for_byte_as_protobuf_writes_it(mar
         assert found.stretch == same
 
 
-def test_every_number_is_written_as_protobuf_writes_it_where_it_grows_a_byte() -> None:
+def test_every_number_is_encoded_as_by_protobuf() -> None:
     for number in range(1, 2**14 + 300, 7):
         found = counted((number, number), ([number + 1], [number], [number]), (0, 0), published_ms=number, sealed=False)
         assert found.written == by_protobuf(found.stretch)
@@ -86,7 +86,7 @@ STRETCHES = [
 
 
 @pytest.mark.parametrize("one", STRETCHES)
-def test_any_stretch_is_written_as_protobuf_writes_it_and_read_back_as_it_was(one: ReadableRange) -> None:
+def test_any_range_is_encoded_as_by_protobuf_and_read_back(one: ReadableRange) -> None:
     assert write(one) == by_protobuf(one)
     passed_on = told(one)
     assert (passed_on.messages, passed_on.bytes, passed_on.row) == (one.messages, one.bytes, one.start.row)

@@ -61,7 +61,7 @@ def test_places_that_do_not_agree_are_refused(said: dict[str, list[int]]) -> Non
         plans.read_places(pb.SegmentPlaces(**said))
 
 
-def test_a_plan_comes_back_as_it_went() -> None:
+def test_plan_comes_back_as_it_went() -> None:
     marks = (
         CutPoint(ReadPosition(1, 5), 5, 50, 99),
         CutPoint(ReadPosition(1, 9), 9, 90, 0),
@@ -84,7 +84,7 @@ def test_a_plan_comes_back_as_it_went() -> None:
     assert not decoded(plans.planned(3, 17, 4, all_told(stretches), None)).planResponse.HasField("dag")
 
 
-def test_a_plan_is_byte_for_byte_what_protobuf_writes() -> None:
+def test_plan_is_byte_for_byte_what_protobuf_writes() -> None:
     marks = CutColumns([1], [300], [300], [1 << 40], [99])
     stretches = {
         SegmentId(id): ReadableRange(ReadPosition(1, 0), marks, end=ReadPosition(1, 300)) for id in (0, 1, 300, 1 << 20)
@@ -108,7 +108,7 @@ def test_marks_that_do_not_agree_are_refused() -> None:
         )
 
 
-def test_a_hold_is_told_with_all_that_became_of_it() -> None:
+def test_hold_is_told_with_all_that_became_of_it() -> None:
     frame = plans.held(
         5, PLACES, incarnation=7, until_ms=99, moved=True, expired=True, lost=[SegmentId(1), SegmentId(8)]
     )
@@ -119,6 +119,6 @@ def test_a_hold_is_told_with_all_that_became_of_it() -> None:
     assert decoded(plans.released(6)).holdResponse.request_id == 6
 
 
-def test_a_refusal_says_its_code_and_an_unknown_code_is_no_other() -> None:
+def test_refusal_says_its_code_and_unknown_code_is_no_other() -> None:
     assert decoded(plans.plan_failed(1, 11, "no")).planResponse.error == pb.TopicNotFound
     assert decoded(plans.hold_failed(1, 12345, "no")).holdResponse.error == pb.UnknownError

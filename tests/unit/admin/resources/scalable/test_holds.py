@@ -20,7 +20,7 @@ X = "/admin/v2/scalable/public/default/x"
 NAME = topic_name("topic://public/default/x")
 
 
-async def test_holds_are_listed_with_lag_and_owner_and_end_by_hand() -> None:
+async def test_holds_are_listed_with_lag_and_can_be_deleted() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         assert await world.get(f"{X}/holds") == {}
@@ -40,7 +40,7 @@ async def test_holds_are_listed_with_lag_and_owner_and_end_by_hand() -> None:
             assert (await world.ask(method, path)).status == 404
 
 
-async def test_a_hold_that_a_group_uses_ends_by_force_only() -> None:
+async def test_hold_that_group_uses_ends_by_force_only() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.node.handlers.holds.hold(NAME, HoldRequest("g"))
@@ -57,7 +57,7 @@ async def test_a_hold_that_a_group_uses_ends_by_force_only() -> None:
         assert await world.get(f"{X}/holds") == {}
 
 
-async def test_an_end_that_was_announced_or_came_is_shown() -> None:
+async def test_end_that_was_announced_or_came_is_shown() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         made = await world.node.handlers.holds.hold(NAME, HoldRequest("q", expires_s=60))

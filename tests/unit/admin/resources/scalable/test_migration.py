@@ -30,7 +30,7 @@ async def connected(world: World) -> Client:
     return client
 
 
-async def test_what_a_migration_would_mean_is_told_and_nothing_is_changed() -> None:
+async def test_what_migration_would_mean_is_told_and_nothing_is_changed() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{PLAIN}/partitions", 2)
         await connected(world)
@@ -50,7 +50,7 @@ async def test_what_a_migration_would_mean_is_told_and_nothing_is_changed() -> N
         assert await world.node.scalable.read(topic_name("topic://public/default/x")) is None
 
 
-async def test_a_topic_is_migrated_once_and_only_if_it_is_there_and_nobody_is_left_behind() -> None:
+async def test_existing_topic_is_migrated_once_and_strands_no_client() -> None:
     async with a_world() as world:
         assert (await world.ask("POST", f"{X}/migrate")).status == 404
         assert (await world.ask("GET", f"{X}/migrate")).status == 404
@@ -69,7 +69,7 @@ async def test_a_topic_is_migrated_once_and_only_if_it_is_there_and_nobody_is_le
         assert not client.connection.closed
 
 
-async def test_of_a_migrated_topic_the_plain_name_is_taken_and_its_parts_are_the_scalable_topics() -> None:
+async def test_migrated_topic_keeps_plain_name_and_parts_taken() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{PLAIN}/partitions", 1)
         await world.do("PUT", f"{PLAIN}-partition-0/subscription/s", {})
@@ -95,7 +95,7 @@ async def test_of_a_migrated_topic_the_plain_name_is_taken_and_its_parts_are_the
         await world.do("PUT", PLAIN, {})
 
 
-async def test_a_topic_is_not_deleted_under_its_migration_and_can_be_when_that_was_taken_back() -> None:
+async def test_topic_under_migration_is_deleted_only_after_cancellation() -> None:
     async with a_world() as world:
         await world.do("PUT", PLAIN, {})
         plains, records = world.node.segments.plains, world.node.scalable.records
@@ -115,7 +115,7 @@ def migrating(record: Record) -> Record:
     return replace(record, term=Term(7)).intended(intent, layout)
 
 
-async def test_a_plain_topic_with_stream_consumers_shows_their_subscription_and_is_no_scalable_topic() -> None:
+async def test_plain_topic_with_stream_consumers_shows_subscription_and_stays_plain() -> None:
     async with a_world() as world:
         await world.do("PUT", PLAIN, {})
         await world.node.segments.plains.stand_in(topic_name(NAME))

@@ -9,7 +9,7 @@ from tests.unit.admin.resources.scalable.test_topics import NAME, X, a_world
 pytestmark = pytest.mark.real_clock
 
 
-async def test_rebucket_answers_as_pulsar_does_and_is_told_as_an_operation() -> None:
+async def test_rebucket_answers_as_pulsar_does_and_is_told_as_operation() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         assert (await world.ask("POST", f"{X}/rebucket/0?bucketCount=8")).status == 204
@@ -38,7 +38,7 @@ async def test_rebucket_answers_as_pulsar_does_and_is_told_as_an_operation() -> 
         ("rebucket/9?bucketCount=8", 404),
     ],
 )
-async def test_a_rebucket_that_cannot_be_is_refused_and_changes_nothing(path: str, status: int) -> None:
+async def test_rebucket_that_cannot_be_is_refused_and_changes_nothing(path: str, status: int) -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         before = await world.get(X)

@@ -37,7 +37,7 @@ async def test_sinks_are_listed_shown_and_deleted_with_their_stages() -> None:
         assert names == []
 
 
-async def test_the_figures_of_sinks_are_among_the_metrics() -> None:
+async def test_figures_of_sinks_are_among_metrics() -> None:
     async with a_world() as world:
         await world.node.sinks.begin(TOPIC, "nightly", 0)
         await world.node.sinks.commit(TOPIC, "nightly", 0, [])

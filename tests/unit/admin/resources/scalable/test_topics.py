@@ -31,7 +31,7 @@ async def active(world: World, path: str = X) -> dict[int, tuple[int, int]]:
     }
 
 
-async def test_a_split_cuts_in_halves_or_at_a_hash_or_into_many() -> None:
+async def test_split_cuts_in_halves_or_at_hash_or_into_many() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.do("POST", f"{X}/split/0?at=4000")
@@ -47,7 +47,7 @@ async def test_a_split_cuts_in_halves_or_at_a_hash_or_into_many() -> None:
         assert set(await active(world)) == {3, 4, 5, 6, 7}
 
 
-async def test_neighbours_are_merged_however_many_and_in_whatever_order_they_are_named() -> None:
+async def test_adjacent_segments_merge_in_any_number_and_order() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{X}?numInitialSegments=4")
         await world.do("POST", f"{X}/merge?segments=2,0,1")
@@ -86,7 +86,7 @@ async def test_neighbours_are_merged_however_many_and_in_whatever_order_they_are
         ("PUT", "subscriptions/s?type=NOSUCH", 404),
     ],
 )
-async def test_what_cannot_be_is_the_callers_fault(method: str, path: str, status: int) -> None:
+async def test_what_cannot_be_is_callers_fault(method: str, path: str, status: int) -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.do("POST", f"{X}/split/0")
@@ -114,13 +114,13 @@ async def test_what_cannot_be_is_the_callers_fault(method: str, path: str, statu
         ("GET", "/segments/0/stats"),
     ],
 )
-async def test_a_missing_topic_is_404_everywhere(method: str, tail: str) -> None:
+async def test_missing_topic_is_404_everywhere(method: str, tail: str) -> None:
     async with a_world() as world:
         answer = await world.ask(method, X + tail)
         assert (answer.status, answer.reason) == (404, f"Scalable topic not found: {NAME}")
 
 
-async def test_an_operation_is_told_with_its_steps_to_whoever_asks_for_it() -> None:
+async def test_operation_status_shows_its_steps() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         answer = await world.ask("POST", f"{X}/split/0?show=operation&reason=hot")
@@ -135,7 +135,7 @@ async def test_an_operation_is_told_with_its_steps_to_whoever_asks_for_it() -> N
         assert (past["op"], past["reason"], past["parentIds"], past["childIds"]) == (done["op"], "hot", [0], [1, 2])
 
 
-async def test_a_reshape_that_nobody_waits_for_is_told_when_it_has_begun_and_is_found_by_its_id() -> None:
+async def test_reshape_without_wait_returns_id_and_is_found_by_it() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         for path in ("split/0?into=3", "merge/2/3?reason=calm"):
@@ -152,7 +152,7 @@ async def test_a_reshape_that_nobody_waits_for_is_told_when_it_has_begun_and_is_
         assert len(await active(world)) == 3
 
 
-async def test_a_reshape_that_is_refused_is_refused_also_where_nobody_waits() -> None:
+async def test_reshape_that_is_refused_is_refused_also_where_nobody_waits() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.do("POST", f"{X}/split/0")
@@ -160,7 +160,7 @@ async def test_a_reshape_that_is_refused_is_refused_also_where_nobody_waits() ->
         assert answer.status == 412
 
 
-async def test_names_with_several_properties_are_those_that_have_all_of_them() -> None:
+async def test_filter_by_several_properties_requires_all() -> None:
     async with a_world() as world:
         await world.do("PUT", X, {"a": "1", "b": "2"})
         await world.do("PUT", "/admin/v2/scalable/public/default/y", {"a": "1"})
@@ -169,7 +169,7 @@ async def test_names_with_several_properties_are_those_that_have_all_of_them() -
         assert await world.get(f"{path}?property=a=1&property=b=2") == ["topic://public/default/x"]
 
 
-async def test_a_name_with_a_slash_keeps_it() -> None:
+async def test_name_with_slash_keeps_it() -> None:
     async with a_world() as world:
         await world.do("PUT", "/admin/v2/scalable/public/default/a%2Fb")
         assert await world.get("/admin/v2/scalable/public/default") == ["topic://public/default/a/b"]
@@ -192,7 +192,7 @@ async def test_statistics_say_who_serves_leads_and_reads() -> None:
         assert "s" in of_one["subscriptions"]
 
 
-async def test_a_namespace_that_has_a_scalable_topic_is_not_empty() -> None:
+async def test_namespace_that_has_scalable_topic_is_not_empty() -> None:
     async with a_world() as world:
         await world.do("PUT", "/admin/v2/namespaces/public/mine")
         await world.do("PUT", "/admin/v2/scalable/public/mine/x")
@@ -201,7 +201,7 @@ async def test_a_namespace_that_has_a_scalable_topic_is_not_empty() -> None:
         await world.do("DELETE", "/admin/v2/namespaces/public/mine")
 
 
-async def test_a_namespace_deleted_by_force_takes_its_scalable_topics_along() -> None:
+async def test_namespace_deleted_by_force_takes_its_scalable_topics_along() -> None:
     async with a_world(forceDeleteNamespaceAllowed="true") as world:
         await world.do("PUT", "/admin/v2/namespaces/public/mine")
         await world.do("PUT", "/admin/v2/scalable/public/mine/x")
@@ -210,7 +210,7 @@ async def test_a_namespace_deleted_by_force_takes_its_scalable_topics_along() ->
         assert await world.get("/admin/v2/scalable/public/mine") == []
 
 
-async def test_a_deleted_topic_is_gone_from_every_list_and_its_name_starts_anew() -> None:
+async def test_deleted_topic_leaves_every_list_and_frees_its_name() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.do("PUT", f"{X}/subscriptions/s")
@@ -224,7 +224,7 @@ async def test_a_deleted_topic_is_gone_from_every_list_and_its_name_starts_anew(
         await world.do("POST", f"{X}/split/{next(iter(await active(world)))}")
 
 
-async def test_switched_off_every_route_is_refused_and_what_is_stored_is_back_when_it_is_on_again() -> None:
+async def test_disabled_scalable_topics_refuse_every_route_and_keep_data() -> None:
     async with a_world(scalableTopicsEnabled="false") as world:
         for method, path in (
             ("GET", "/admin/v2/scalable/public/default"),
@@ -241,7 +241,7 @@ async def test_switched_off_every_route_is_refused_and_what_is_stored_is_back_wh
         assert await world.node.scalable.read(NAME) is not None
 
 
-async def test_the_lookup_of_a_scalable_topic_names_the_broker() -> None:
+async def test_lookup_of_scalable_topic_names_broker() -> None:
     async with a_world() as world:
         found: dict[str, Any] = await world.get("/lookup/v2/topic/topic/public/default/x")
         assert found["brokerUrl"].startswith("pulsar://localhost")
@@ -250,7 +250,7 @@ async def test_the_lookup_of_a_scalable_topic_names_the_broker() -> None:
 # Segments
 
 
-async def test_a_segment_is_what_its_topic_says_and_nothing_else() -> None:
+async def test_segment_is_what_its_topic_says_and_nothing_else() -> None:
     async with a_world() as world:
         await world.do("PUT", X)
         await world.node.scalable.subscribe(NAME, "s", Type.STREAM, earliest=True)
@@ -276,7 +276,7 @@ async def test_a_segment_is_what_its_topic_says_and_nothing_else() -> None:
             assert (await world.ask("GET", f"{here}/subscription/{missing}")).status == 404
 
 
-async def test_a_subscription_says_who_reads_what_and_who_is_waited_for() -> None:
+async def test_subscription_says_who_reads_what_and_who_is_waited_for() -> None:
     async with a_world() as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         assert (await world.ask("GET", f"{X}/subscriptions/s")).status == 404
@@ -331,7 +331,7 @@ def garbled(path: str, chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("room", ["scalable", "segments"])
-async def test_whatever_is_asked_the_answer_is_never_an_error_of_ours(room: str) -> None:
+async def test_whatever_is_asked_answer_is_never_error_of_ours(room: str) -> None:
     routes = [one for one in topics.ROUTES + segments.ROUTES if one.path.startswith(f"/admin/v2/{room}")]
 
     chance = random.Random(6)

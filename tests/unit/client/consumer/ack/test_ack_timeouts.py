@@ -17,7 +17,7 @@ def test_due_in_order_and_once():
     assert len(timeouts) == 1
 
 
-def test_the_next_message_of_a_batch_renews_the_deadline():
+def test_next_message_of_batch_renews_deadline():
     timeouts = AckTimeouts(10)
     timeouts.add((1, 1), now=0)
     timeouts.add((1, 2), now=1)

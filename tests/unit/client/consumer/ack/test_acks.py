@@ -15,7 +15,7 @@ def taken(acks: AckTracker, ids_max: int = 1000) -> tuple[object, list[tuple[int
     return cumulative, [item for group in groups for item in group]
 
 
-def test_a_single_entry_is_sent_once():
+def test_single_entry_is_sent_once():
     acks = AckTracker(batch_index=False)
     acks.whole(P)
     acks.whole(P)
@@ -25,7 +25,7 @@ def test_a_single_entry_is_sent_once():
     assert taken(acks) == (None, [])
 
 
-def test_a_batch_is_acknowledged_when_the_last_of_it_is():
+def test_batch_is_acknowledged_when_last_of_it_is():
     acks = AckTracker(batch_index=False)
     for index in (2, 0):
         acks.individual(P, index, 3, all_bits(3))
@@ -34,7 +34,7 @@ def test_a_batch_is_acknowledged_when_the_last_of_it_is():
     assert taken(acks) == (None, [(3, 7, [])])
 
 
-def test_with_batch_index_each_part_is_sent_and_then_the_whole():
+def test_with_batch_index_each_part_is_sent_and_then_whole():
     acks = AckTracker(batch_index=True)
     acks.individual(P, 0, 5, all_bits(5))
     assert taken(acks) == (None, [(3, 7, [0b11110])])
@@ -46,7 +46,7 @@ def test_with_batch_index_each_part_is_sent_and_then_the_whole():
     assert taken(acks) == (None, [(3, 7, [])])
 
 
-def test_what_was_acknowledged_before_a_redelivery_stays_acknowledged():
+def test_what_was_acknowledged_before_redelivery_stays_acknowledged():
     acks = AckTracker(batch_index=False)
     acks.individual(P, 0, 4, all_bits(4))
     acks.individual(P, 2, 4, all_bits(4))
@@ -64,7 +64,7 @@ def test_groups_are_cut_at_their_bound():
     assert [len(group) for group in groups] == [10, 10, 5]
 
 
-def test_cumulative_keeps_the_highest_and_covers_what_is_below():
+def test_cumulative_keeps_highest_and_covers_what_is_below():
     acks = AckTracker(batch_index=False)
     acks.whole((1, 4))
     acks.whole((1, 9))
@@ -73,7 +73,7 @@ def test_cumulative_keeps_the_highest_and_covers_what_is_below():
     assert taken(acks) == ((1, 6, []), [(1, 9, [])])
 
 
-def test_cumulative_inside_a_batch_acknowledges_what_stands_before_it():
+def test_cumulative_inside_batch_acknowledges_what_stands_before_it():
     acks = AckTracker(batch_index=False)
     acks.cumulative((1, 6), 1, 4, all_bits(4))
     assert taken(acks) == ((1, 5, []), [])
@@ -81,19 +81,19 @@ def test_cumulative_inside_a_batch_acknowledges_what_stands_before_it():
     assert taken(acks) == ((1, 6, []), [])
 
 
-def test_cumulative_inside_the_first_entry_of_a_ledger_says_nothing_wrong():
+def test_cumulative_inside_first_entry_of_ledger_says_nothing_wrong():
     acks = AckTracker(batch_index=False)
     acks.cumulative((8, 0), 1, 4, all_bits(4))
     assert taken(acks) == (None, [])
 
 
-def test_cumulative_inside_a_batch_with_batch_index_sends_the_rest():
+def test_cumulative_inside_batch_with_batch_index_sends_rest():
     acks = AckTracker(batch_index=True)
     acks.cumulative((1, 0), 1, 4, all_bits(4))
     assert taken(acks) == ((1, 0, [0b1100]), [])
 
 
-def test_an_acknowledgement_that_waits_makes_its_entry_a_duplicate_until_it_is_sent():
+def test_pending_acknowledgement_marks_entry_as_duplicate():
     acks = AckTracker(batch_index=False)
     acks.whole(P)
     acks.cumulative((2, 5), -1, 0, 0)
@@ -106,7 +106,7 @@ def test_an_acknowledgement_that_waits_makes_its_entry_a_duplicate_until_it_is_s
     assert not acks.duplicate((2, 5))
 
 
-def test_a_receipt_that_failed_is_sent_again():
+def test_receipt_that_failed_is_sent_again():
     acks = AckTracker(batch_index=True)
     acks.whole((1, 1))
     acks.individual((1, 2), 0, 3, all_bits(3))
@@ -117,7 +117,7 @@ def test_a_receipt_that_failed_is_sent_again():
     assert taken(acks) == ((1, 0, []), [(1, 2, [0b100]), (1, 1, [])])
 
 
-def test_a_restored_part_of_a_forgotten_batch_does_not_become_the_whole():
+def test_restored_part_of_forgotten_batch_does_not_become_whole():
     acks = AckTracker(batch_index=True)
     acks.individual(P, 0, 3, all_bits(3))
     cumulative, groups = acks.take(10)
@@ -153,7 +153,7 @@ def test_missing_words_are_acknowledged_and_spare_bits_do_not_count():
     sizes=st.lists(st.integers(1, 130), min_size=1, max_size=4),
     events=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 129), st.booleans()), max_size=60),
 )
-def test_the_broker_knows_exactly_what_was_acknowledged(batch_index, sizes, events):
+def test_broker_knows_exactly_what_was_acknowledged(batch_index, sizes, events):
     """Bits as the broker keeps them (AND) against a plain set of what was acknowledged, over any order and flushing."""
     acks = AckTracker(batch_index=batch_index)
     truth = [all_bits(size) for size in sizes]

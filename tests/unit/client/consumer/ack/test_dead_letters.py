@@ -22,7 +22,7 @@ def asked(**letters) -> ConsumerConfig:
     return ConsumerConfig("sub", type=SubscriptionType.SHARED, dead_letters=DeadLetters(**letters))
 
 
-def test_default_names_leave_the_partition_out():
+def test_default_names_leave_partition_out():
     assert dead_letter_topic(asked(), TOPIC) == f"{TOPIC}-sub-DLQ"
     assert retry_topic(asked(), f"{TOPIC}-partition-3") == f"{TOPIC}-sub-RETRY"
 
@@ -32,7 +32,7 @@ def test_given_names_win():
     assert retry_topic(asked(retry_topic="again"), TOPIC) == "again"
 
 
-def test_a_dead_letter_says_where_it_came_from_and_keeps_what_it_said():
+def test_dead_letter_keeps_origin_and_properties():
     assert buried(a_message({"color": "red"}), "sub") == {
         "REAL_TOPIC": TOPIC,
         "REAL_SUBSCRIPTION": "sub",
@@ -41,7 +41,7 @@ def test_a_dead_letter_says_where_it_came_from_and_keeps_what_it_said():
     }
 
 
-def test_a_retried_message_counts_and_remembers_its_first_topic():
+def test_retried_message_counts_and_remembers_its_first_topic():
     times, found = retried(a_message(), "sub", 5000, {"why": "busy"})
     assert times == 1
     assert (found["RECONSUMETIMES"], found["DELAY_TIME"], found["why"]) == ("1", "5000", "busy")
@@ -51,7 +51,7 @@ def test_a_retried_message_counts_and_remembers_its_first_topic():
     assert (times, found["REAL_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == (2, TOPIC, "3:4:1")
 
 
-def test_the_two_names_of_a_migrated_topic_are_one_and_its_consumers_name_is_taken():
+def test_both_names_of_migrated_topic_are_one_in_messages():
     scalable = "topic://public/default/t"
     old, new = a_message(topic=f"{TOPIC}-partition-3"), a_message(topic="segment://public/default/t/0000-ffff-1")
     for home in (TOPIC, scalable):
@@ -60,16 +60,16 @@ def test_the_two_names_of_a_migrated_topic_are_one_and_its_consumers_name_is_tak
         assert origin(put_off, home) == home
 
 
-def test_a_message_of_another_topic_keeps_the_name_of_that_whatever_it_says():
+def test_message_of_another_topic_keeps_its_name():
     for said in ("persistent://public/default/other", "no://name at all"):
         assert origin(a_message({"REAL_TOPIC": said}), TOPIC) == said
 
 
-def test_a_count_that_is_no_number_starts_anew():
+def test_count_that_is_no_number_starts_anew():
     assert retried(a_message({"RECONSUMETIMES": "many"}), "sub", 0, None)[0] == 1
 
 
-def test_dead_letters_of_a_scalable_topic_are_named_after_the_topic_as_pulsars_v5_client_does():
+def test_dead_letter_topic_of_scalable_topic_follows_v5_naming():
     segment = "segment://public/default/t/0000-7fff-3"
     scalable = "topic://public/default/t"
     message = a_message(topic=segment)
@@ -79,7 +79,7 @@ def test_dead_letters_of_a_scalable_topic_are_named_after_the_topic_as_pulsars_v
     assert retry_topic(asked(), origin(message)) == f"{scalable}-sub-RETRY"
 
 
-def test_letters_of_undecodable_messages_are_left_out_of_a_namespace():
+def test_letters_of_undecodable_messages_are_left_out_of_namespace():
     asked = ConsumerConfig("sub", type=SubscriptionType.SHARED, on_undecodable="dead_letter")
     assert left_out(asked, "topic://t/n/x-DLQ")
     assert not left_out(asked, "topic://t/n/x")

@@ -13,7 +13,7 @@ def delivered(**fields: object) -> Delivery:
     return Delivery(metadata, "persistent://t/n/x", BYTES, ledger=1, entry=2)
 
 
-def test_everything_a_sender_may_say_is_kept() -> None:
+def test_everything_sender_may_say_is_kept() -> None:
     single = pb.SingleMessageMetadata(
         payload_size=1,
         partition_key="aGk=",

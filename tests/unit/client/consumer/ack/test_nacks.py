@@ -11,14 +11,14 @@ from magnetar.base.limits import NACK_STEP_S
 from magnetar.client.consumer.ack.nacks import NackBackoff, Nacks
 
 
-def test_the_wait_doubles_up_to_its_bound():
+def test_wait_doubles_up_to_its_bound():
     backoff = NackBackoff(first_s=1, max_s=10)
     assert [backoff.delay_s(count) for count in range(6)] == [1, 2, 4, 8, 10, 10]
     assert backoff.delay_s(1 << 40) == 10
 
 
 @pytest.mark.parametrize("wrong", [{"first_s": -1}, {"first_s": 5, "max_s": 1}, {"factor": 0.5}])
-def test_a_wait_that_shrinks_is_refused(wrong):
+def test_wait_that_shrinks_is_refused(wrong):
     with pytest.raises(Misuse):
         NackBackoff(**wrong)
 
@@ -34,7 +34,7 @@ def test_one_entry_is_asked_for_once_at_its_earliest_time():
     assert nacks.next_due() is None
 
 
-def test_an_acknowledgement_after_all_takes_it_back():
+def test_acknowledgement_after_all_takes_it_back():
     nacks = Nacks(NackBackoff(first_s=1, max_s=1))
     nacks.add((1, 1), 0, now=0)
     nacks.remove((1, 1))

@@ -27,7 +27,7 @@ def positions(asked: pb.CommandRedeliverUnacknowledgedMessages) -> list[tuple[in
     return [(item.ledgerId, item.entryId) for item in asked.message_ids]
 
 
-async def test_exactly_the_refused_entries_are_asked_for_again(world: World):
+async def test_exactly_refused_entries_are_asked_for_again(world: World):
     consumer = await world.consumer(type=SHARED, nack=AT_ONCE)
     for entry in range(3):
         world.broker.push(entry, single(b"x"))
@@ -49,7 +49,7 @@ async def test_where_one_gets_everything_everything_is_asked_for(world: World):
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-async def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_it(world: World, by_id):
+async def test_acknowledgement_of_another_message_of_batch_does_not_stop_it(world: World, by_id):
     consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
     world.broker.push(0, batch(b"a", b"b"))
     first, second = await consumer.receive(60), await consumer.receive(60)
@@ -58,7 +58,7 @@ async def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_
     assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
 
 
-async def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_the_timeout(world: World):
+async def test_acknowledgement_of_another_message_of_batch_does_not_stop_timeout(world: World):
     consumer = await world.consumer(type=SHARED, ack_timeout_s=1)
     world.broker.push(0, batch(b"a", b"b"))
     await consumer.receive(60)
@@ -66,7 +66,7 @@ async def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_
     assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
 
 
-async def test_an_acknowledgement_after_all_stops_it(world: World):
+async def test_acknowledgement_after_all_stops_it(world: World):
     consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
     world.broker.push(0, single(b"x"))
     world.broker.push(1, single(b"y"))
@@ -136,7 +136,7 @@ async def test_message_refused_too_often_is_buried_and_then_acknowledged(world: 
     assert outbox.closed
 
 
-async def test_a_dead_letter_that_may_not_have_arrived_is_not_acknowledged_but_comes_again(world: World):
+async def test_message_is_redelivered_if_dead_letter_outcome_is_unknown(world: World):
     outboxes = Outboxes(TimedOut("who knows"))
     consumer = await world.consumer(
         type=SHARED, dead_letters=DeadLetters(0), make_outbox=outboxes, nack=AT_ONCE, ack_group_s=0
@@ -151,7 +151,7 @@ async def test_a_dead_letter_that_may_not_have_arrived_is_not_acknowledged_but_c
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-async def test_refused_message_of_a_batch_is_buried_alone(world: World, by_id: bool):
+async def test_refused_message_of_batch_is_buried_alone(world: World, by_id: bool):
     outboxes = Outboxes()
     letters = DeadLetters(redeliveries_max=1)
     consumer = await world.consumer(type=SHARED, dead_letters=letters, make_outbox=outboxes, ack_group_s=0)
@@ -178,7 +178,7 @@ async def test_message_not_acknowledged_in_time_is_buried_alone(world: World):
     assert await values(consumer, 2) == [b"a", b"b"]
 
 
-async def test_message_that_the_application_never_saw_is_shown_whatever_its_count(world: World):
+async def test_message_that_application_never_saw_is_shown_whatever_its_count(world: World):
     outboxes = Outboxes()
     consumer = await world.consumer(type=SHARED, dead_letters=DeadLetters(2), make_outbox=outboxes)
     world.broker.push(0, batch(b"a", b"b"), redelivery_count=9)
@@ -186,7 +186,7 @@ async def test_message_that_the_application_never_saw_is_shown_whatever_its_coun
     assert outboxes.made == []
 
 
-async def test_refused_batch_waits_until_the_rest_is_handed_out(world: World):
+async def test_refused_batch_waits_until_rest_is_handed_out(world: World):
     consumer = await world.consumer(type=SHARED, nack=AT_ONCE, queue_messages=6)
     world.broker.push(0, batch(b"a", b"b", b"c"))
     await consumer.negative_acknowledge(await consumer.receive(60))
@@ -197,7 +197,7 @@ async def test_refused_batch_waits_until_the_rest_is_handed_out(world: World):
     assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
 
 
-async def test_putting_off_goes_through_the_retry_topic_and_ends_among_the_dead_letters(world: World):
+async def test_delayed_retry_uses_retry_topic_then_dead_letters(world: World):
     outboxes = Outboxes()
     consumer = await world.consumer(
         type=SHARED, retry=True, dead_letters=DeadLetters(1), make_outbox=outboxes, ack_group_s=0
@@ -223,7 +223,7 @@ async def test_putting_off_goes_through_the_retry_topic_and_ends_among_the_dead_
     assert consumer.counters.dead_letters == 1
 
 
-async def test_putting_off_without_a_retry_topic_is_refused(world: World):
+async def test_putting_off_without_retry_topic_is_refused(world: World):
     consumer = await world.consumer(type=SHARED)
     world.broker.push(0, single(b"x"))
     received = await consumer.receive(60)

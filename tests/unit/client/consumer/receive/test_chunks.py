@@ -27,7 +27,7 @@ def feed(chunks: ChunkAssembler, uuid: str, place: int, entry: int, *, of: int =
     return chunks.add(metadata(uuid, place, of, of * 2), f"{uuid}{place}".encode(), (1, entry), now)
 
 
-def test_chunks_in_order_make_the_message():
+def test_chunks_in_order_make_message():
     chunks = ChunkAssembler()
     assert feed(chunks, "a", 0, 10) is None
     assert feed(chunks, "a", 1, 11) is None
@@ -39,7 +39,7 @@ def test_chunks_in_order_make_the_message():
     assert chunks.held_bytes == 0
 
 
-def test_a_redelivery_from_the_first_chunk_starts_anew():
+def test_redelivery_from_first_chunk_starts_anew():
     chunks = ChunkAssembler()
     feed(chunks, "a", 0, 10)
     feed(chunks, "a", 1, 11)
@@ -50,7 +50,7 @@ def test_a_redelivery_from_the_first_chunk_starts_anew():
     assert chunks.given_up == []
 
 
-def test_a_chunk_delivered_twice_is_counted_once():
+def test_chunk_delivered_twice_is_counted_once():
     chunks = ChunkAssembler()
     feed(chunks, "a", 0, 10)
     feed(chunks, "a", 1, 11)
@@ -58,7 +58,7 @@ def test_a_chunk_delivered_twice_is_counted_once():
     assert feed(chunks, "a", 2, 12).strays == []
 
 
-def test_a_message_sent_again_by_its_producer_owns_the_chunks_of_both():
+def test_message_sent_again_by_its_producer_owns_chunks_of_both():
     chunks = ChunkAssembler()
     feed(chunks, "a", 0, 10)
     feed(chunks, "a", 1, 11)
@@ -69,7 +69,7 @@ def test_a_message_sent_again_by_its_producer_owns_the_chunks_of_both():
     assert whole.strays == [(1, 10), (1, 11)]
 
 
-def test_a_gap_gives_the_message_up_with_all_its_positions():
+def test_gap_gives_message_up_with_all_its_positions():
     chunks = ChunkAssembler()
     feed(chunks, "a", 0, 10)
     assert feed(chunks, "a", 2, 12) is None
@@ -77,7 +77,7 @@ def test_a_gap_gives_the_message_up_with_all_its_positions():
     assert len(chunks) == 0
 
 
-def test_a_chunk_without_a_beginning_is_given_up():
+def test_chunk_without_beginning_is_given_up():
     chunks = ChunkAssembler()
     assert feed(chunks, "a", 1, 11) is None
     assert chunks.given_up == [(1, 11)]
@@ -111,7 +111,7 @@ def test_deferred_message_that_is_complete_takes_room_of_newest():
     assert chunks.claim("b") == [(1, 1), (1, 4)]
 
 
-def test_deferred_message_keeps_its_place_as_the_oldest():
+def test_deferred_message_keeps_its_place_as_oldest():
     chunks = ChunkAssembler(pending_max=1)
     feed(chunks, "a", 0, 0, of=2)
     feed(chunks, "b", 0, 1, of=2)
@@ -136,7 +136,7 @@ def test_one_whose_next_chunk_is_overdue_gives_way():
     assert (chunks.take_given_up(), chunks.knows("b")) == ([(1, 0)], True)
 
 
-def test_what_waits_too_long_for_its_next_chunk_is_given_up():
+def test_message_waiting_too_long_for_chunk_is_dropped():
     chunks = ChunkAssembler(expire_s=60)
     feed(chunks, "a", 0, 10, now=0)
     feed(chunks, "b", 0, 20, now=30)
@@ -148,7 +148,7 @@ def test_what_waits_too_long_for_its_next_chunk_is_given_up():
     assert chunks.held_bytes == 0
 
 
-def test_bytes_of_all_of_them_are_bounded_by_what_they_claim():
+def test_incomplete_chunks_are_bounded_by_claimed_bytes():
     chunks = ChunkAssembler(bytes_max=16)
     for entry, uuid in enumerate("abcdef"):
         feed(chunks, uuid, 0, entry, of=4)
@@ -223,7 +223,7 @@ def test_any_mixture_with_deliveries_anew_gives_every_message_once(world):
     assert (len(chunks), chunks.held_bytes) == (0, 0)
 
 
-def test_the_oldest_of_those_that_are_half_there_is_where_the_first_of_them_begins():
+def test_oldest_incomplete_message_starts_at_first_chunk():
     chunks = ChunkAssembler()
     assert chunks.oldest is None
     feed(chunks, "a", 0, 10)
@@ -234,14 +234,14 @@ def test_the_oldest_of_those_that_are_half_there_is_where_the_first_of_them_begi
     assert (chunks.oldest, chunks.knows("a")) == ((1, 11), False)
 
 
-def test_a_message_is_not_too_old_when_its_own_next_chunk_comes_however_late():
+def test_late_own_chunk_does_not_expire_message():
     chunks = ChunkAssembler(expire_s=10)
     feed(chunks, "a", 0, 10, now=0)
     feed(chunks, "a", 1, 11, now=100)
     assert feed(chunks, "a", 2, 12, now=200) is not None
 
 
-def test_who_asked_for_nothing_for_long_gives_up_nothing_that_was_published_together():
+def test_idle_receiver_drops_no_chunks_published_together():
     chunks = ChunkAssembler(expire_s=10)
     feed(chunks, "a", 0, 10, now=0)
     chunks.expire(100, 10_000)

@@ -30,7 +30,7 @@ def chunks_of(size: int, uuid: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("compression", [codec.LZ4, codec.ZLIB, codec.ZSTD, codec.SNAPPY])
-async def test_bombs_are_opened_as_far_as_the_inbox_has_room(world: World, compression: int):
+async def test_bombs_are_opened_as_far_as_inbox_has_room(world: World, compression: int):
     """D7: 24 messages of 6.4 KB took 4.8 GiB before any was received."""
 
     consumer = await world.consumer(queue_bytes=BYTES_MAX)
@@ -53,7 +53,7 @@ async def test_bombs_are_opened_as_far_as_the_inbox_has_room(world: World, compr
     assert not consumer._inbox.waiting
 
 
-async def test_message_larger_than_the_whole_inbox_is_opened_alone(world: World):
+async def test_message_larger_than_whole_inbox_is_opened_alone(world: World):
     consumer = await world.consumer(queue_bytes=BYTES_MAX)
     world.broker.push(0, single(b"before"))
     world.broker.push(1, a_bomb(3 * MIB))
@@ -76,7 +76,7 @@ async def test_entries_that_wait_are_given_up_with_their_connection(world: World
     assert [data[:1] for data in await values(consumer, 3)] == [b"0", b"1", b"2"]
 
 
-async def test_entries_that_wait_are_skipped_by_a_seek(world: World):
+async def test_entries_that_wait_are_skipped_by_seek(world: World):
     consumer = await world.consumer(queue_bytes=BYTES_MAX)
     world.broker.close_on_seek = False
     for place in range(8):
@@ -89,7 +89,7 @@ async def test_entries_that_wait_are_skipped_by_a_seek(world: World):
     assert (await consumer.receive(60)).data == b"sought"
 
 
-async def test_last_chunk_waits_for_room_and_the_others_do_not(world: World):
+async def test_last_chunk_waits_for_room_and_others_do_not(world: World):
     consumer = await world.consumer(queue_bytes=BYTES_MAX)
     world.broker.push(0, single(b"before"))
     pieces = chunks_of(3 * MIB, 1)

@@ -66,16 +66,16 @@ def test_batches_of_every_codec(kind):
     assert [message.id.batch_size for message in messages] == [3, 3, 3]
 
 
-def test_acknowledged_messages_of_a_batch_are_left_out():
+def test_acknowledged_messages_of_batch_are_left_out():
     assert [message.data for message in opened(batch(b"a", b"b", b"c", b"d"), 0b1010)] == [b"b", b"d"]
 
 
-def test_what_the_broker_puts_in_front_is_skipped():
+def test_what_broker_puts_in_front_is_skipped():
     entry = with_broker_block(single(b"x"), pb.BrokerEntryMetadata(broker_timestamp=1, index=7))
     assert opened(entry)[0].data == b"x"
 
 
-def test_fields_of_a_single_message_are_read_when_asked_for():
+def test_fields_of_single_message_are_read_when_asked_for():
     [message] = opened(
         single(
             b"x", 5, partition_key="a2V5", partition_key_b64_encoded=True, ordering_key=b"o", schema_version=b"\x01"
@@ -88,24 +88,24 @@ def test_fields_of_a_single_message_are_read_when_asked_for():
     assert message.id.topic == "persistent://public/default/t"
 
 
-def test_a_null_value_is_none_and_an_empty_one_is_not():
+def test_null_value_is_none_and_empty_one_is_not():
     [null] = opened(single(b"", null_value=True), schema=STRING)
     [empty] = opened(single(b""), schema=STRING)
     assert (null.value, null.is_null) == (None, True)
     assert (empty.value, empty.is_null) == ("", False)
 
 
-def test_a_key_marked_as_base64_by_mistake_is_its_text():
+def test_key_marked_as_base64_by_mistake_is_its_text():
     [message] = opened(single(b"x", partition_key="not base64!", partition_key_b64_encoded=True))
     assert message.key_bytes == b"not base64!"
 
 
-def test_a_key_marked_as_base64_by_mistake_may_have_any_characters():
+def test_key_marked_as_base64_by_mistake_may_have_any_characters():
     [message] = opened(single(b"x", partition_key="clé", partition_key_b64_encoded=True))
     assert message.key_bytes == "clé".encode()
 
 
-def test_text_of_another_client_that_is_no_utf_8_breaks_nobody():
+def test_invalid_utf_8_of_another_client_is_tolerated():
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key="kkkk")
     metadata.properties.add(key="pppp", value="vvvv")
     data = metadata.SerializeToString()
@@ -118,18 +118,18 @@ def test_text_of_another_client_that_is_no_utf_8_breaks_nobody():
     assert message.properties == {"p\\xff\\xfep": "v\\xff\\xfev"}
 
 
-def test_sequence_ids_of_a_batch_count_up_where_they_are_not_given():
+def test_sequence_ids_of_batch_increase_if_absent():
     assert [message.sequence_id for message in opened(batch(b"a", b"b"))] == [0, 1]
 
 
-def test_a_flipped_bit_is_a_bad_checksum():
+def test_flipped_bit_is_bad_checksum():
     entry = bytearray(single(b"hello"))
     entry[-1] ^= 1
     with pytest.raises(BadChecksum):
         opened(bytes(entry))
 
 
-def test_an_entry_cut_short_before_its_payload_is_corrupt():
+def test_entry_cut_short_before_its_payload_is_corrupt():
     entry = single(b"hello")[6:]  # without its checksum
     for cut in range(len(entry) - len(b"hello")):
         with pytest.raises(Corrupt):
@@ -137,7 +137,7 @@ def test_an_entry_cut_short_before_its_payload_is_corrupt():
 
 
 @pytest.mark.parametrize("change", [lambda payload: payload[:-1], lambda payload: payload + b"x", lambda payload: b""])
-def test_a_batch_that_is_not_what_it_claims_is_corrupt(change):
+def test_batch_that_is_not_what_it_claims_is_corrupt(change):
     metadata, start = open_metadata(batch(b"a", b"b"))
     payload = batch(b"a", b"b")[start:]
     delivery = Delivery(metadata, "t", BYTES, ledger=1, entry=1)
@@ -163,7 +163,7 @@ SINGLE = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(SINGLE, st.integers(0, 40_000)), min_size=1, max_size=6))
-def test_whatever_a_producer_writes_beside_the_size_is_read(items):
+def test_whatever_producer_writes_beside_size_is_read(items):
     singles = [(pb.SingleMessageMetadata(**fields), b"v" * size) for fields, size in items]
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=9, publish_time=1)
     messages = opened(wire_batch(metadata, singles))
@@ -173,7 +173,7 @@ def test_whatever_a_producer_writes_beside_the_size_is_read(items):
 
 
 @given(st.binary(max_size=60), st.integers(1, 4))
-def test_noise_instead_of_a_batch_is_corrupt_or_what_protobuf_makes_of_it(noise, size):
+def test_noise_as_batch_is_corrupt_or_valid_protobuf(noise, size):
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=9, publish_time=1)
     delivery = Delivery(metadata, "t", BYTES, ledger=1, entry=1)
     delivery.size, delivery.unacked = size, all_bits(size)
@@ -191,7 +191,7 @@ def test_metadata_that_cannot_be_read_is_corrupt_when_asked_for():
         message.key  # noqa: B018
 
 
-def test_a_payload_that_does_not_decompress_says_so_to_the_broker():
+def test_payload_that_does_not_decompress_says_so_to_broker():
     metadata, _ = open_metadata(batch(b"a" * 100, compression=codec.ZSTD))
     with pytest.raises(Corrupt) as error:
         inflate(metadata, b"garbage")

@@ -34,7 +34,7 @@ async def test_chunks_are_not_deferred_where_consumers_share_by_key(world: World
     assert [(await consumer.receive(60)).data for _ in range(2)] == [b"older", b"younger"]
 
 
-async def test_key_shared_consumer_beyond_its_bound_ends_with_error_naming_it(world: World):
+async def test_key_shared_consumer_over_bound_ends_with_named_error(world: World):
     consumer = await world.consumer(type=SubscriptionType.KEY_SHARED)
     for sequence in range(5):
         world.broker.push(sequence, first_chunk(sequence, CHUNKED_BYTES_MAX))
@@ -49,7 +49,7 @@ def false_batch(claim: int) -> bytes:
 
 
 @pytest.mark.parametrize(("extensions", "taken"), [(0, 2**31 - 1), (1, 1)])
-async def test_false_count_of_a_batch_is_discarded_before_it_costs(world: World, extensions: int, taken: int):
+async def test_false_count_of_batch_is_discarded_before_it_costs(world: World, extensions: int, taken: int):
     """D16: bits were made for 2^31 messages, 587 MiB. Pulsar takes as many permits, brokers of ours one."""
 
     consumer = await world.consumer(type=SubscriptionType.SHARED)

@@ -40,7 +40,7 @@ def drain(inbox: ReceiveQueue) -> list[bytes]:
     return found
 
 
-def test_permits_are_asked_for_again_when_half_of_them_is_free():
+def test_permits_are_requested_when_half_are_free():
     inbox, queue, asked = a_queue(10)
     assert asked == [10]
     arrive(queue, *[b"x"] * 10)
@@ -57,7 +57,7 @@ def test_what_is_not_shown_is_given_back():
     assert asked == [10, 5]
 
 
-def test_a_batch_beyond_the_permits_is_paid_back_before_more_is_asked_for():
+def test_batch_beyond_permits_is_repaid_before_new_request():
     inbox, queue, asked = a_queue(2)
     arrive(queue, *[b"x"] * 100)
     for _ in range(99):
@@ -68,7 +68,7 @@ def test_a_batch_beyond_the_permits_is_paid_back_before_more_is_asked_for():
     assert sum(asked) - 100 in (1, 2)
 
 
-def test_the_window_starts_small_and_doubles_up_to_the_queue():
+def test_window_starts_small_and_doubles_up_to_queue():
     inbox, queue, asked = a_queue(1000)
     assert asked == [RECEIVER_WINDOW_MESSAGES_FIRST]
     for _ in range(10):
@@ -77,7 +77,7 @@ def test_the_window_starts_small_and_doubles_up_to_the_queue():
     assert queue.window == 1000
 
 
-def test_large_messages_keep_the_window_small():
+def test_large_messages_keep_window_small():
     inbox, queue, asked = a_queue(1000, size_max=10_000)
     for _ in range(10):
         arrive(queue, *[b"x" * 1000] * (sum(asked) - queue._messages_seen))
@@ -85,7 +85,7 @@ def test_large_messages_keep_the_window_small():
     assert queue.window <= 10
 
 
-def test_nothing_is_asked_for_while_the_inbox_is_full_whoever_filled_it():
+def test_full_inbox_requests_nothing_from_any_queue():
     inbox = ReceiveQueue(100)
     asked: dict[str, list[int]] = {"a": [], "b": []}
     first = inbox.topic_queue(4, asked["a"].append)
@@ -111,7 +111,7 @@ def test_queues_take_turns_and_keep_their_own_order():
     assert taken == [b"a0", b"b0", b"c0", b"a1", b"b1", b"c1", b"a2", b"b2", b"c2"]
 
 
-def test_a_lost_broker_takes_its_messages_away_and_nothing_else():
+def test_lost_broker_takes_its_messages_away_and_nothing_else():
     inbox = ReceiveQueue(1 << 20)
     asked: list[int] = []
     first, second = inbox.topic_queue(4, asked.append), inbox.topic_queue(4, lambda permits: None)
@@ -135,7 +135,7 @@ def test_queue_that_was_dropped_holds_and_accepts_nothing():
     assert (drain(inbox), inbox.count, queue.head) == ([], 0, None)
 
 
-def test_entries_asked_for_again_leave_the_queue():
+def test_entries_asked_for_again_leave_queue():
     inbox, queue, _ = a_queue(10)
     arrive(queue, b"a", b"b", entry=1)
     arrive(queue, b"c", entry=2)
@@ -145,7 +145,7 @@ def test_entries_asked_for_again_leave_the_queue():
     queue.remove({(1, 9)})
 
 
-def test_a_message_put_back_is_the_next_one_again():
+def test_message_put_back_is_next_one_again():
     inbox = ReceiveQueue(1 << 20)
     first, second = inbox.topic_queue(4, lambda permits: None), inbox.topic_queue(4, lambda permits: None)
     first.attach()
@@ -158,7 +158,7 @@ def test_a_message_put_back_is_the_next_one_again():
     assert inbox.size == 0
 
 
-def test_a_paused_queue_asks_for_nothing_until_it_goes_on():
+def test_paused_queue_asks_for_nothing_until_it_goes_on():
     inbox, queue, asked = a_queue(4)
     queue.paused = True
     arrive(queue, *[b"x"] * 4)
@@ -169,7 +169,7 @@ def test_a_paused_queue_asks_for_nothing_until_it_goes_on():
     assert asked == [4, 4]
 
 
-def test_without_a_queue_one_is_asked_for_while_somebody_waits():
+def test_without_queue_one_is_asked_for_while_somebody_waits():
     inbox, queue, asked = a_queue(0)
     assert asked == []
     queue.ask_one()
@@ -226,7 +226,7 @@ def test_permits_never_leak_in_either_direction(queue_max, queues, events):
     assert inbox.size == inbox.count
 
 
-def test_queues_ask_for_nothing_while_an_entry_waits_for_room():
+def test_queues_ask_for_nothing_while_entry_waits_for_room():
     """It is opened when the inbox is empty: others must not keep it full."""
     inbox, busy, asked = a_queue(10, size_max=100)
     waiting = inbox.topic_queue(10, asked.append)
@@ -252,7 +252,7 @@ def test_queues_ask_for_nothing_while_an_entry_waits_for_room():
     assert len(asked) == 3
 
 
-def test_queue_that_waits_for_room_and_is_left_holds_up_no_other():
+def test_cancelled_queue_waiting_for_room_blocks_no_other():
     inbox, busy, asked = a_queue(10, size_max=100)
     waiting = inbox.topic_queue(10, asked.append)
     waiting.attach()

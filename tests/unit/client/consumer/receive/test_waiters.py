@@ -26,7 +26,7 @@ def deliver(receiver: ReceiveWaiters, queue, *values: bytes) -> None:
     receiver.notify(len(values))
 
 
-async def test_a_message_wakes_the_one_who_waits_longest():
+async def test_message_wakes_one_who_waits_longest():
     _, receiver, queue = a_receiver()
     first = asyncio.create_task(receiver.next(None))
     second = asyncio.create_task(receiver.next(None))
@@ -39,7 +39,7 @@ async def test_a_message_wakes_the_one_who_waits_longest():
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_cancelled_at_every_turn_the_message_stays_for_the_next_receive(turns):
+async def test_cancelled_at_every_turn_message_stays_for_next_receive(turns):
     """The wake-up and the cancellation meet in every order."""
 
     inbox, receiver, queue = a_receiver()
@@ -60,7 +60,7 @@ async def test_cancelled_at_every_turn_the_message_stays_for_the_next_receive(tu
     assert not receiver.waiting
 
 
-async def test_a_wake_up_that_meets_a_cancellation_is_passed_on():
+async def test_wake_up_that_meets_cancellation_is_passed_on():
     _, receiver, queue = a_receiver()
     first = asyncio.create_task(receiver.next(None))
     second = asyncio.create_task(receiver.next(None))
@@ -71,7 +71,7 @@ async def test_a_wake_up_that_meets_a_cancellation_is_passed_on():
     assert first.cancelled() or (await asyncio.gather(first, return_exceptions=True))
 
 
-async def test_nothing_in_time_is_no_message_and_a_timeout_error():
+async def test_nothing_in_time_is_no_message_and_timeout_error():
     _, receiver, _ = a_receiver()
     with pytest.raises(NoMessage) as error:
         await receiver.next(0)
@@ -83,7 +83,7 @@ async def test_nothing_in_time_is_no_message_and_a_timeout_error():
     assert not receiver.waiting
 
 
-async def test_the_end_is_told_after_what_is_left():
+async def test_end_is_told_after_what_is_left():
     _, receiver, queue = a_receiver()
     waiting = asyncio.create_task(receiver.next(None))
     await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_the_end_is_told_after_what_is_left():
         await receiver.batch(1, 1, 1)
 
 
-async def test_a_batch_waits_for_its_number_and_takes_no_more():
+async def test_batch_waits_for_its_number_and_takes_no_more():
     inbox, receiver, queue = a_receiver()
     task = asyncio.create_task(receiver.batch(3, 1000, 60))
     await asyncio.sleep(0)
@@ -110,20 +110,20 @@ async def test_a_batch_waits_for_its_number_and_takes_no_more():
     assert inbox.count == 1
 
 
-async def test_a_batch_ends_with_its_bytes():
+async def test_batch_ends_with_its_bytes():
     _, receiver, queue = a_receiver()
     deliver(receiver, queue, b"aaaa", b"bbbb", b"cccc")
     assert [message.data for message in await receiver.batch(100, 6, 60)] == [b"aaaa", b"bbbb"]
 
 
-async def test_a_batch_takes_what_is_there_when_the_time_is_up():
+async def test_batch_takes_what_is_there_when_time_is_up():
     _, receiver, queue = a_receiver()
     assert await receiver.batch(10, 1000, 0) == []
     deliver(receiver, queue, b"a")
     assert [message.data for message in await receiver.batch(10, 1000, 0.001)] == [b"a"]
 
 
-async def test_a_batch_larger_than_the_queue_is_not_waited_for():
+async def test_batch_larger_than_queue_is_not_waited_for():
     inbox = ReceiveQueue(1 << 20)
     queue = inbox.topic_queue(2, lambda permits: None)
     queue.attach()
@@ -132,7 +132,7 @@ async def test_a_batch_larger_than_the_queue_is_not_waited_for():
     assert len(await receiver.batch(100, 1 << 20, 60)) == 2
 
 
-async def test_a_batch_that_wants_more_does_not_keep_one_message_from_another():
+async def test_large_batch_does_not_delay_single_message_of_another():
     _, receiver, queue = a_receiver()
     many = asyncio.create_task(receiver.batch(50, 1000, 60))
     await asyncio.sleep(0)
@@ -145,7 +145,7 @@ async def test_a_batch_that_wants_more_does_not_keep_one_message_from_another():
     assert not receiver.waiting
 
 
-async def test_a_cancelled_batch_has_taken_nothing():
+async def test_cancelled_batch_has_taken_nothing():
     inbox, receiver, queue = a_receiver()
     task = asyncio.create_task(receiver.batch(5, 1000, 60))
     await asyncio.sleep(0)
@@ -157,7 +157,7 @@ async def test_a_cancelled_batch_has_taken_nothing():
     assert len(messages(b"x")) == 1
 
 
-def test_thread_is_told_the_timeout_it_asked_for():
+def test_thread_is_told_timeout_it_asked_for():
     def late() -> None:
         raise NoMessage("no message arrived in time", timeout_s=4.9999990030000845, waits_for="#0")
 

@@ -52,7 +52,7 @@ async def moved(lookup: Lookup, to: SeekTo) -> None:
     await move(lookup, lambda: None, T, "s", to)
 
 
-async def test_where_to_is_said_as_it_was_given_and_a_batch_that_was_read_in_part_comes_again_as_a_whole() -> None:
+async def test_target_is_passed_unchanged_and_partial_batch_returns_whole() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker)
@@ -69,7 +69,7 @@ async def test_where_to_is_said_as_it_was_given_and_a_batch_that_was_read_in_par
             await moved(lookup, Checkpoint({}, topic=T))
 
 
-async def test_leader_that_is_not_ready_is_asked_again_and_a_later_seek_is_not_fought_with() -> None:
+async def test_unready_leader_is_retried_and_later_seek_wins() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker, pb.ServiceNotReady, pb.UnknownError)
@@ -88,7 +88,7 @@ async def test_broker_without_our_commands_is_not_asked() -> None:
         assert broker.kinds(K.SEEK_SUBSCRIPTION) == []
 
 
-def test_checkpoint_moves_the_topic_that_it_is_of_and_anything_else_all_topics() -> None:
+def test_checkpoint_moves_its_topic_and_other_targets_move_all() -> None:
     assert sought(EARLIEST, ["a", "b"]) == sought(5, ["a", "b"]) == ["a", "b"]
     assert sought(Checkpoint(PLACES, topic="b"), ["a", "b"]) == ["b"]
     assert sought(Checkpoint(PLACES), ["a"]) == ["a"]
@@ -122,7 +122,7 @@ def closes_late(world: World) -> None:
     world.broker.handlers[K.SUBSCRIBE] = subscribed
 
 
-async def test_nothing_of_before_a_seek_is_handed_out_or_acknowledged_after_it() -> None:
+async def test_nothing_before_seek_is_returned_or_acknowledged_afterwards() -> None:
     async with a_world(ack_group_s=60.0) as world:
         for entry in range(5):
             world.scaled.deliver(0, entry, single(b"before"))
@@ -144,7 +144,7 @@ async def test_nothing_of_before_a_seek_is_handed_out_or_acknowledged_after_it()
         await world.broker.until(lambda: world.acks() == [(world.scaled.name(0), 100, 0)])
 
 
-async def test_seek_does_not_wait_for_acknowledgements_of_a_segment_that_it_takes_away() -> None:
+async def test_seek_does_not_wait_for_acknowledgements_of_revoked_segment() -> None:
     async with a_world(2) as world:
         world.scaled.deliver(1, 0, single(b"in hand"))
         await world.take(1)
@@ -172,7 +172,7 @@ async def test_seek_does_not_wait_for_acknowledgements_of_a_segment_that_it_take
         await turns(lambda: world.consumer.segments == [0])
 
 
-async def test_a_checkpoint_at_what_is_no_place_is_not_asked_about() -> None:
+async def test_checkpoint_at_what_is_no_place_is_not_asked_about() -> None:
     async with a_broker() as broker, a_lookup(broker) as lookup:
         speaks(broker)
         answers(broker)

@@ -33,7 +33,7 @@ def numbers(entry: message.Opened) -> list[int]:
     ]
 
 
-def test_batch_with_gaps_says_every_number_and_claims_first_to_last():
+def test_batch_with_gaps_states_every_number_and_range():
     (frame,) = pack(an_entry(3, 7, 9), STAMP, 1, chunking=False).frames
     send, entry = opened(frame)
     assert (send.sequence_id, send.highest_sequence_id, send.num_messages) == (3, 9, 3)
@@ -47,14 +47,14 @@ def test_batch_without_gaps_is_numbered_on_from_its_first():
     assert numbers(entry) == [3, 4, 5]
 
 
-def test_message_alone_is_a_plain_entry():
+def test_message_alone_is_plain_entry():
     (frame,) = pack(an_entry(3), STAMP, 1, chunking=True).frames
     send, entry = opened(frame)
     assert (send.sequence_id, entry.payload) == (3, b"3")
     assert not entry.metadata.HasField("num_messages_in_batch")
 
 
-def test_size_on_the_wire_counts_what_the_sender_said():
+def test_size_on_wire_counts_what_sender_said():
     fields = MessageFields()
     fields.key = "key"
     fields.properties = {"a": "b"}

@@ -64,9 +64,7 @@ def entries(queue: SegmentQueue, cut: BatchLimits | None = None) -> list[list[Qu
 
 @settings(max_examples=60)
 @given(st.lists(st.one_of(st.none(), st.sampled_from("abcdefghij")), min_size=1, max_size=40), st.integers(1, 8))
-def test_batches_hold_one_bucket_and_every_key_stays_in_order_with_numbers_that_grow(
-    keys: list[str | None], most: int
-) -> None:
+def test_batches_hold_one_bucket_and_keep_key_order(keys: list[str | None], most: int) -> None:
     messages = [message(place, key) for place, key in enumerate(keys)]
     before = {key: [one for one in messages if one.fields and one.fields.key == key] for key in set(keys) - {None}}
     queue = a_queue(*messages)
@@ -81,7 +79,7 @@ def test_batches_hold_one_bucket_and_every_key_stays_in_order_with_numbers_that_
             assert len({sum(split <= hash_of(one) for split in SPLITS) for one in batch if one.fields}) <= 1
 
 
-def test_the_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
+def test_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
     queue = a_queue(
         *(message(place, key) for place, key in enumerate(["a", "hello", "a", "key-1", "hello", None, None]))
     )
@@ -96,13 +94,13 @@ def test_the_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
             assert sum(split <= stamp[0] for split in SPLITS) == sum(split <= stamp[1] for split in SPLITS)
 
 
-def test_a_queue_gathers_for_all_its_buckets_before_entries_are_cut_within_a_bound() -> None:
+def test_queue_collects_all_buckets_before_cutting_entries() -> None:
     assert BucketSorter((100, 200, 300)).room == 4 * 0.8
     assert BucketSorter((30000,)).room == 1.6
     assert BucketSorter(tuple(range(1, 200))).room == BUCKETS_FILLED_MAX * 0.8
 
 
-def test_messages_without_a_key_take_the_buckets_in_turn() -> None:
+def test_messages_without_key_take_buckets_in_turn() -> None:
     found = []
     queue = a_queue()
     for turn in range(4):
@@ -114,14 +112,14 @@ def test_messages_without_a_key_take_the_buckets_in_turn() -> None:
     assert found == [0, 1, 2, 3]
 
 
-def test_numbers_that_were_given_stay_and_the_stamp_spans_what_the_batch_holds() -> None:
+def test_given_numbers_stay_and_stamp_covers_batch() -> None:
     queue = a_queue(*(message(place, key, sequence=10 + place) for place, key in enumerate(["hello", "key-1", "a"])))
     (batch,) = entries(queue)
     assert [one.item for one in batch] == [b"hello", b"key-1", b"a"]
     assert queue.pending[0].hashes == (low16(murmur3(b"key-1")), low16(murmur3(b"hello")))
 
 
-def test_what_was_written_before_and_what_is_due_much_later_keep_their_places() -> None:
+def test_earlier_messages_and_much_later_ones_keep_order() -> None:
     doubtful = message(0, "hello")
     doubtful.doubt = True
     assert entries(a_queue(doubtful, message(1, "key-1")))[0][0] is doubtful
@@ -129,7 +127,7 @@ def test_what_was_written_before_and_what_is_due_much_later_keep_their_places() 
     assert [one.item for batch in entries(a_queue(message(0, "hello"), late)) for one in batch] == [b"hello", b"key-1"]
 
 
-def test_what_is_hashed_is_what_the_owner_hashes() -> None:
+def test_what_is_hashed_is_what_owner_hashes() -> None:
     plain = QueuedMessage(b"", KeyRoute(0, murmur3(b"k")), 0, 0, 1, 9.0, fields=some_fields(key="k"))
     ordered = QueuedMessage(b"", KeyRoute(0, 7), 0, 0, 1, 9.0, fields=some_fields(key="k", ordering_key=b"o"))
     raw = QueuedMessage(b"", KeyRoute(0, 7), 0, 0, 1, 9.0, fields=some_fields(key="AAE=", key_base64=True))
@@ -139,7 +137,7 @@ def test_what_is_hashed_is_what_the_owner_hashes() -> None:
     assert hash_of(QueuedMessage(b"", KeyRoute(0, 7), 0, 0, 1, 9.0)) == -1
 
 
-def test_the_stamp_is_on_the_entry_where_a_broker_reads_it() -> None:
+def test_stamp_is_on_entry_where_broker_reads_it() -> None:
     queue = a_queue(message(0, "a"), message(1, "a"))
     one = queue.next_entry(BatchLimits())
     assert one is not None
@@ -180,13 +178,13 @@ class KeepsNumbers(SegmentQueues):
         return effects
 
 
-def test_batches_whose_numbers_lie_between_each_others_lose_messages_at_a_seal() -> None:
+def test_batches_with_interleaved_numbers_lose_messages_at_seal() -> None:
     with pytest.raises(Violation):
         lives_with_buckets(400, KeepsNumbers)
 
 
 @pytest.mark.real_clock
-async def test_a_flush_waits_for_what_came_before_it_whatever_places_were_changed() -> None:
+async def test_flush_waits_for_earlier_messages_after_reordering() -> None:
     """A later message that goes first in its bucket's batch is none of those that the flush is about."""
 
     budget = MemoryLimit()

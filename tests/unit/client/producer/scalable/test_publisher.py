@@ -53,7 +53,7 @@ async def test_ids_of_stored_messages_name_their_segment() -> None:
         assert (world.told[0][1].segment, world.told[0][1].ledger) == (1, 1)
 
 
-async def test_numbers_go_on_behind_the_highest_that_any_owner_knows() -> None:
+async def test_numbers_go_on_behind_highest_that_any_owner_knows() -> None:
     async with a_world(2, started=False) as world:
         world.scaled.last_sequence[world.scaled.name(1)] = 41
         await world.publisher.start()
@@ -63,7 +63,7 @@ async def test_numbers_go_on_behind_the_highest_that_any_owner_knows() -> None:
         assert world.scaled.sent(0)[0].sequence == 42
 
 
-async def test_seal_moves_what_the_parent_refused_to_the_children_in_order() -> None:
+async def test_seal_moves_what_parent_refused_to_children_in_order() -> None:
     async with a_world(receipts=False) as world:
         for number in range(6):
             world.add(b"%d" % number, LOW if number % 2 else HIGH)
@@ -79,7 +79,7 @@ async def test_seal_moves_what_the_parent_refused_to_the_children_in_order() -> 
         assert world.errors() == []
 
 
-async def test_messages_sent_while_a_segment_is_sealed_wait_behind_the_rest_of_its_keys() -> None:
+async def test_messages_sent_during_seal_wait_behind_their_keys() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -94,7 +94,7 @@ async def test_messages_sent_while_a_segment_is_sealed_wait_behind_the_rest_of_i
         assert await world.came(2, 1) == [b"3"]
 
 
-async def test_child_takes_nothing_before_it_is_known_what_the_parent_kept() -> None:
+async def test_child_takes_nothing_before_it_is_known_what_parent_kept() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -116,7 +116,7 @@ async def test_child_takes_nothing_before_it_is_known_what_the_parent_kept() -> 
         assert world.stored() == [b"1", b"2"]
 
 
-async def test_merge_releases_the_child_when_both_parents_are_done() -> None:
+async def test_merge_releases_child_when_both_parents_are_done() -> None:
     async with a_world(2, receipts=False) as world:
         for number in range(4):
             world.add(b"%d" % number, LOW if number % 2 else HIGH)
@@ -130,7 +130,7 @@ async def test_merge_releases_the_child_when_both_parents_are_done() -> None:
         assert await world.came(2, 4) == [b"0", b"1", b"2", b"3"]
 
 
-async def test_segment_that_is_sealed_when_it_is_opened_waits_for_the_next_layout() -> None:
+async def test_segment_sealed_at_open_waits_for_next_layout() -> None:
     async with a_world(started=False) as world:
         await world.publisher.start()
         world.broker.receipts = False
@@ -158,7 +158,7 @@ async def test_lost_connection_writes_everything_unanswered_again_in_order() -> 
         assert world.publisher.counters.reattached == 1
 
 
-def test_close_by_a_broker_of_ours_leaves_no_doubt_and_another_ones_does():
+def test_close_by_our_broker_is_definite_and_by_others_unknown():
     async def body(ours: bool) -> None:
         async with a_world(ours=ours, receipts=False) as world:
             world.add(b"1", LOW)
@@ -174,7 +174,7 @@ def test_close_by_a_broker_of_ours_leaves_no_doubt_and_another_ones_does():
     run(lambda: body(False))
 
 
-async def test_message_without_an_answer_by_its_deadline_may_be_stored_and_one_never_written_is_not() -> None:
+async def test_unanswered_message_may_be_stored_and_unwritten_one_is_not() -> None:
     async with a_world(receipts=False, send_timeout_s=1.0) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -185,7 +185,7 @@ async def test_message_without_an_answer_by_its_deadline_may_be_stored_and_one_n
         assert world.publisher.counters.timeouts == 2
 
 
-async def test_batches_are_cut_inside_a_queue_and_say_their_numbers() -> None:
+async def test_batches_are_cut_inside_queue_and_say_their_numbers() -> None:
     async with a_world(2, batching=Batching()) as world:
         for number in range(6):
             world.add(b"%d" % number, LOW if number % 2 else HIGH)
@@ -196,7 +196,7 @@ async def test_batches_are_cut_inside_a_queue_and_say_their_numbers() -> None:
         assert [(ids[b"%d" % n].segment, ids[b"%d" % n].batch_index) for n in (1, 3, 5)] == [(0, 0), (0, 1), (0, 2)]
 
 
-async def test_batch_waits_while_another_is_on_its_way_and_goes_with_its_receipt() -> None:
+async def test_batch_waits_for_receipt_of_batch_in_flight() -> None:
     async with a_world(receipts=False, batching=Batching(delay_s=60.0)) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -209,7 +209,7 @@ async def test_batch_waits_while_another_is_on_its_way_and_goes_with_its_receipt
         assert [one.messages for one in world.scaled.sent(0)] == [1, 2]
 
 
-async def test_chunks_are_told_once_with_the_place_of_the_first() -> None:
+async def test_chunks_are_told_once_with_place_of_first() -> None:
     async with a_world(chunking=True) as world:
         world.add(b"x" * (3 << 19), LOW)
         await world.until_told(1)
@@ -219,7 +219,7 @@ async def test_chunks_are_told_once_with_the_place_of_the_first() -> None:
         assert (found.first_chunk.entry, found.entry, found.segment) == (0, 1, 0)
 
 
-async def test_message_that_no_broker_takes_is_refused_and_the_others_go_on() -> None:
+async def test_unacceptable_message_is_refused_and_others_continue() -> None:
     async with a_world() as world:
         world.add(b"x" * (3 << 19), LOW)
         world.add(b"2", LOW)
@@ -242,7 +242,7 @@ async def test_fenced_producer_ends_and_says_what_it_does_not_know() -> None:
             world.add(b"3", LOW)
 
 
-async def test_deleted_topic_ends_the_producer() -> None:
+async def test_deleted_topic_ends_producer() -> None:
     async with a_world() as world:
         world.scaled.gone()
         await turns(lambda: world.publisher.error is not None)
@@ -250,7 +250,7 @@ async def test_deleted_topic_ends_the_producer() -> None:
             world.add(b"1", LOW)
 
 
-async def test_segment_that_refuses_the_producer_at_the_start_ends_it_and_leaves_nothing_behind() -> None:
+async def test_segment_refusing_producer_at_start_ends_it_cleanly() -> None:
     async with a_world(2, started=False) as world:
         world.scaled.refusals[world.scaled.name(1)] = [pb.AuthorizationError]
         with pytest.raises(NotAuthorized):
@@ -258,7 +258,7 @@ async def test_segment_that_refuses_the_producer_at_the_start_ends_it_and_leaves
         await world.broker.until(lambda: not world.scaled.producers and not world.scaled.watching)
 
 
-async def test_child_that_refuses_in_passing_is_tried_until_it_takes_the_producer() -> None:
+async def test_child_refusing_temporarily_is_retried_until_attached() -> None:
     async with a_world(receipts=False) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -270,7 +270,7 @@ async def test_child_that_refuses_in_passing_is_tried_until_it_takes_the_produce
         assert await world.came(1, 1) == [b"1"]
 
 
-async def test_close_stores_what_is_pending_first_then_leaves_every_segment_and_the_watch() -> None:
+async def test_close_stores_pending_messages_then_leaves_segments_and_watch() -> None:
     async with a_world(2) as world:
         world.add(b"1", LOW)
         world.add(b"2", HIGH)
@@ -281,7 +281,7 @@ async def test_close_stores_what_is_pending_first_then_leaves_every_segment_and_
             world.add(b"3", LOW)
 
 
-async def test_messages_without_a_key_go_round_the_segments_where_nobody_compares_numbers() -> None:
+async def test_messages_without_key_go_round_segments_where_nobody_compares_numbers() -> None:
     async with a_world(2, name="") as world:
         for number in range(4):
             world.add(b"%d" % number)
@@ -289,7 +289,7 @@ async def test_messages_without_a_key_go_round_the_segments_where_nobody_compare
         assert [len(world.scaled.sent(0)), len(world.scaled.sent(1))] == [2, 2]
 
 
-def test_repeated_message_without_a_key_of_a_named_producer_lands_in_the_same_segment():
+def test_repeated_keyless_message_of_named_producer_keeps_segment():
     async def body() -> list[int]:
         async with a_world(4) as world:
             for number in range(8):

@@ -52,7 +52,7 @@ def columns(*sizes: int, first: int = 0) -> Columns:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 6), st.integers(1, 80))
-def test_pieces_keep_to_both_limits_and_to_the_order(sizes, messages_max, bytes_max):
+def test_pieces_keep_to_both_limits_and_to_order(sizes, messages_max, bytes_max):
     found = columns(*sizes).pieces(messages_max, bytes_max)
     assert [number for piece in found for number in piece.sequences] == list(range(len(sizes)))
     assert [size for piece in found for size in piece.sizes] == sizes
@@ -74,7 +74,7 @@ def test_numbers_given_out_anew_grow_and_places_go_with_them():
     assert [(one.sequence, one.place, one.turn) for one in second.singles()] == [(13, 3, 1), (14, 4, 2)]
 
 
-def test_gathered_messages_are_an_entry_without_an_object_for_each():
+def test_gathered_messages_are_entry_without_object_for_each():
     queues = some_queues()
     for name in ("a", "b", "c"):
         gather(queues, 0, name)
@@ -99,7 +99,7 @@ def test_message_that_waits_alone_goes_behind_those_gathered_before_it():
     assert written(queues, PARENT) == [["a", "b"], ["large"], ["c"]]
 
 
-def test_number_given_by_a_sender_parts_the_columns_before_it_from_those_behind():
+def test_number_given_by_sender_separates_columns():
     queues = some_queues(cut=BatchLimits(messages_max=10))
     gather(queues, 0, "a")
     written(queues, PARENT)
@@ -146,7 +146,7 @@ def test_split_moves_gathered_messages_written_or_not_in_order():
     assert written(queues, HIGH) == [["b1", "b2"]]
 
 
-def test_columns_written_on_a_lost_connection_are_in_doubt_and_written_again():
+def test_columns_written_to_lost_connection_are_unknown_and_resent():
     queues = some_queues()
     for name in ("a", "b"):
         gather(queues, 0, name)
@@ -177,7 +177,7 @@ def test_gathered_messages_are_given_up_each_at_its_own_deadline():
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=40), st.integers(1, 8))
-def test_columns_of_buckets_hold_one_bucket_each_and_every_key_stays_in_order(keys, most):
+def test_bucket_columns_hold_one_bucket_and_keep_key_order(keys, most):
     queues = some_queues(FOUR, cut=BatchLimits(messages_max=most))
     for number, key in enumerate(keys):
         item = f"{key}{number}"
@@ -199,7 +199,7 @@ def test_columns_of_buckets_hold_one_bucket_each_and_every_key_stays_in_order(ke
         assert own == [f"{key}{number}" for number, one in enumerate(keys) if one == key]
 
 
-def test_messages_without_a_key_go_into_one_bucket_the_next_one_each_time():
+def test_keyless_messages_share_one_bucket_in_rotation():
     queues = some_queues(FOUR)
     stamps = []
     for _ in range(5):
@@ -212,7 +212,7 @@ def test_messages_without_a_key_go_into_one_bucket_the_next_one_each_time():
     assert stamps == [(start, start) for start in [*starts, starts[0]]]
 
 
-def test_messages_of_different_times_do_not_change_places_for_their_buckets():
+def test_messages_of_different_times_keep_order_despite_buckets():
     queues = some_queues(FOUR, cut=BatchLimits(messages_max=1))
     low, high = KeyRoute(0, 0x0000), KeyRoute(0, 0xFFFF)
     queues.gather("high", keyed("h"), None, high, 1, 10.0)
@@ -220,7 +220,7 @@ def test_messages_of_different_times_do_not_change_places_for_their_buckets():
     assert written(queues, PARENT) == [["high"], ["low"]]
 
 
-def test_packed_columns_are_the_bytes_of_their_messages_one_by_one():
+def test_packed_columns_are_bytes_of_their_messages_one_by_one():
     stamp = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
     for count in (1, 2, 20):
         queues = some_queues()
@@ -234,7 +234,7 @@ def test_packed_columns_are_the_bytes_of_their_messages_one_by_one():
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_receipt_tells_every_message_of_columns_its_place_and_ends_a_flush(apart):
+def test_receipt_gives_every_column_message_its_position(apart):
     told: list[MessageId | None] = []
     queues, budget = some_queues(), MemoryLimit()
     for number in range(3):

@@ -14,7 +14,7 @@ from tests.support.scalable_publisher import HIGH, LOW, a_world
 pytestmark = pytest.mark.real_clock
 
 
-async def test_flush_waits_for_what_was_sent_before_it_and_raises_what_nobody_heard() -> None:
+async def test_flush_waits_for_earlier_sends_and_raises_unreported_errors() -> None:
     async with a_world(receipts=False) as world:
         world.budget.take(1)
         world.publisher.add(b"1", None, None)
@@ -29,7 +29,7 @@ async def test_flush_waits_for_what_was_sent_before_it_and_raises_what_nobody_he
         assert world.publisher.pending == 1
 
 
-async def test_flush_is_not_over_because_a_later_message_of_another_segment_is() -> None:
+async def test_flush_continues_after_later_receipt_of_another_segment() -> None:
     async with a_world(2, receipts=False) as world:
         world.add(b"1", LOW)
         flushing = asyncio.ensure_future(world.publisher.flush())

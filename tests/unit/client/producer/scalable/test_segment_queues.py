@@ -40,7 +40,7 @@ from tests.support.segment_queues import (
 )
 
 
-def test_a_split_moves_the_rest_in_order_and_releases_the_children_only_then():
+def test_split_moves_rest_in_order_and_releases_children_only_then():
     queues = some_queues(cut=BatchLimits(messages_max=3))
     for name, slot in [("a1", 0), ("b1", 0xFFFF), ("a2", 0)]:
         add(queues, slot, name)
@@ -59,7 +59,7 @@ def test_a_split_moves_the_rest_in_order_and_releases_the_children_only_then():
     assert written(queues, HIGH) == [["b1"]]
 
 
-def test_what_a_receipt_came_for_while_frozen_is_not_sent_again():
+def test_what_receipt_came_for_while_frozen_is_not_sent_again():
     queues = some_queues(cut=BatchLimits(messages_max=1))
     add(queues, 0, "a1")
     add(queues, 0, "a2")
@@ -71,7 +71,7 @@ def test_what_a_receipt_came_for_while_frozen_is_not_sent_again():
     assert written(queues, LOW) == [["a2"]]
 
 
-def test_a_seal_heard_before_the_layout_asks_for_one_and_waits_for_it():
+def test_early_seal_requests_layout_and_waits_for_it():
     queues = some_queues()
     add(queues, 0, "a1")
     written(queues, PARENT)
@@ -120,13 +120,13 @@ def a_merge_with_one_parent_late(make: type[SegmentQueues]) -> None:
     world.finish()
 
 
-def test_a_merge_waits_for_all_its_parents():
+def test_merge_waits_for_all_its_parents():
     a_merge_with_one_parent_late(SegmentQueues)
     with pytest.raises(Violation):
         a_merge_with_one_parent_late(DoesNotWaitForAllParents)
 
 
-def test_a_merge_puts_the_rests_in_the_order_of_sending():
+def test_merge_puts_rests_in_order_of_sending():
     queues = some_queues(SPLIT, cut=BatchLimits(messages_max=10))
     for name, slot in [("a1", 0), ("b1", 0xFFFF), ("a2", 0), ("b2", 0xFFFF)]:
         add(queues, slot, name)
@@ -137,7 +137,7 @@ def test_a_merge_puts_the_rests_in_the_order_of_sending():
     assert written(queues, SegmentId(3)) == [["a1", "b1", "a2", "b2"]]
 
 
-def test_what_may_be_below_the_mark_of_a_child_goes_alone():
+def test_what_may_be_below_mark_of_child_goes_alone():
     queues = some_queues(cut=BatchLimits(messages_max=10))
     for name in ["a0", "a1", "a2", "a3"]:
         add(queues, 0, name)
@@ -148,7 +148,7 @@ def test_what_may_be_below_the_mark_of_a_child_goes_alone():
     assert written(queues, LOW) == [["a0"], ["a1"], ["a2", "a3"]]
 
 
-def test_a_message_in_chunks_goes_again_as_a_whole():
+def test_message_in_chunks_goes_again_as_whole():
     queues = some_queues()
     add(queues, 0, "large", alone=True)
     entry = queues.next_entry(PARENT)
@@ -165,7 +165,7 @@ def test_a_message_in_chunks_goes_again_as_a_whole():
     assert names(queues.stored(LOW, 0)) == ["large"]
 
 
-def test_after_a_lost_connection_the_same_entries_are_written_again_first():
+def test_after_lost_connection_same_entries_are_written_again_first():
     queues = some_queues(cut=BatchLimits(messages_max=2))
     for name in ["a", "b", "c"]:
         add(queues, 0, name)
@@ -205,7 +205,7 @@ def test_numbers_begin_above_what_every_owner_has():
     assert entry.sequence == 71
 
 
-def test_numbers_that_were_given_are_kept_and_never_grow_downwards_in_a_batch():
+def test_given_numbers_are_kept_and_never_decrease_in_batch():
     queues = some_queues()
     for name, sequence in [("a", 7), ("b", 9), ("c", 8)]:
         add(queues, 0, name, sequence=sequence)
@@ -214,21 +214,21 @@ def test_numbers_that_were_given_are_kept_and_never_grow_downwards_in_a_batch():
     assert queues.next_sequence == 11
 
 
-def test_groups_do_not_share_a_batch():
+def test_groups_do_not_share_batch():
     queues = some_queues()
     for name, group in [("a", 1), ("b", 1), ("c", 2)]:
         add(queues, 0, name, group=group)
     assert written(queues, PARENT) == [["a", "b"], ["c"]]
 
 
-def test_a_batch_is_bounded_in_bytes():
+def test_batch_is_bounded_in_bytes():
     queues = some_queues(cut=BatchLimits(bytes_max=5))
     for name, size in [("a", 2), ("b", 3), ("c", 9), ("d", 1)]:
         add(queues, 0, name, size=size)
     assert written(queues, PARENT) == [["a", "b"], ["c"], ["d"]]
 
 
-def test_a_layout_that_is_not_newer_changes_nothing():
+def test_layout_that_is_not_newer_changes_nothing():
     queues = some_queues(SPLIT)
     assert queues.handle(LayoutAdvanced(ONE)) == []
     assert queues.handle(LayoutAdvanced(SPLIT)) == []
@@ -246,7 +246,7 @@ def test_answers_for_queues_that_are_gone_change_nothing():
     assert queues.next_entry(PARENT) is None
 
 
-def test_a_plain_topic_is_one_queue_for_ever_and_a_seal_fails_what_it_refused():
+def test_plain_topic_keeps_one_queue_and_seal_fails_refused_messages():
     queues = some_queues(synthetic(["persistent://public/default/t"]), follows=False)
     add(queues, 0xFFFF, "a")
     written(queues, PARENT)
@@ -255,7 +255,7 @@ def test_a_plain_topic_is_one_queue_for_ever_and_a_seal_fails_what_it_refused():
     assert queues.queue(PARENT) is not None
 
 
-def test_partitions_take_keys_as_pulsar_does_and_their_rest_goes_by_range_after_a_migration():
+def test_partitions_take_keys_as_pulsar_and_rest_by_range():
     topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
     queues = some_queues(synthetic(topics))
     assert queues.add("a", KeyRoute(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
@@ -272,7 +272,7 @@ def test_partitions_take_keys_as_pulsar_does_and_their_rest_goes_by_range_after_
     assert written(queues, SegmentId(3)) == [["b"]]
 
 
-def test_while_a_partition_keeps_its_rest_a_slot_alone_does_not_say_where_a_message_goes():
+def test_partition_slot_does_not_decide_while_rest_is_kept():
     topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
     queues = some_queues(synthetic(topics))
     for hash in (1, 4):

@@ -152,7 +152,7 @@ def lives(count: int, make: type[SegmentQueues] = SegmentQueues) -> None:
         live(seed, make)
 
 
-def test_a_thousand_lives_keep_every_promise():
+def test_thousand_lives_keep_every_promise():
     lives(1_000)
 
 
@@ -221,6 +221,6 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_mutant_breaks_a_promise(mutant: type[SegmentQueues]):
+def test_mutant_breaks_promise(mutant: type[SegmentQueues]):
     with pytest.raises(AssertionError):  # a Violation of the world, or earlier the machine's own validate()
         lives(3_000, mutant)

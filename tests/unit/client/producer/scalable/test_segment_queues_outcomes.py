@@ -18,7 +18,7 @@ from magnetar.client.producer.scalable.segment_queues import (
 from tests.support.segment_queues import LOW, PARENT, SPLIT, add, fates, names, some_queues, written
 
 
-def test_a_message_that_never_left_fails_for_sure():
+def test_message_that_never_left_fails_for_sure():
     queues = some_queues()
     queues.handle(SegmentDetached(PARENT))
     add(queues, 0, "a", deadline=5.0)
@@ -29,7 +29,7 @@ def test_a_message_that_never_left_fails_for_sure():
     assert written(queues, PARENT) == [["b"]]
 
 
-def test_a_message_without_an_answer_may_be_stored():
+def test_message_without_answer_may_be_stored():
     queues = some_queues()
     add(queues, 0, "a", deadline=5.0)
     written(queues, PARENT)
@@ -42,7 +42,7 @@ def test_a_message_without_an_answer_may_be_stored():
 
 
 @pytest.mark.parametrize(("certain", "fate"), [(True, SendStatus.FAILED), (False, SendStatus.UNKNOWN)])
-def test_a_message_that_a_sealed_segment_did_not_answer(certain, fate):
+def test_message_that_sealed_segment_did_not_answer(certain, fate):
     queues = some_queues()
     add(queues, 0, "a", deadline=5.0)
     written(queues, PARENT)
@@ -51,7 +51,7 @@ def test_a_message_that_a_sealed_segment_did_not_answer(certain, fate):
     assert fates(queues.expired(5.0)) == {"a": fate}
 
 
-def test_a_refused_message_of_a_sealed_segment_fails_for_sure_even_if_the_connection_is_lost():
+def test_message_refused_by_seal_fails_definitely_despite_disconnect():
     queues = some_queues(cut=BatchLimits(messages_max=1))
     add(queues, 0, "a", deadline=5.0)
     add(queues, 0, "b", deadline=5.0)
@@ -61,7 +61,7 @@ def test_a_refused_message_of_a_sealed_segment_fails_for_sure_even_if_the_connec
     assert fates(queues.expired(5.0)) == {"a": SendStatus.FAILED, "b": SendStatus.UNKNOWN}
 
 
-def test_a_doubt_is_kept_when_the_next_segment_refuses():
+def test_doubt_is_kept_when_next_segment_refuses():
     queues = some_queues()
     add(queues, 0, "a")
     written(queues, PARENT)
@@ -73,7 +73,7 @@ def test_a_doubt_is_kept_when_the_next_segment_refuses():
     assert fates(queues.refused(LOW, 0, BadChecksum())) == {"a": SendStatus.UNKNOWN}
 
 
-def test_a_batch_of_which_one_message_failed_goes_without_it():
+def test_batch_of_which_one_message_failed_goes_without_it():
     queues = some_queues()
     add(queues, 0, "a", deadline=5.0)
     add(queues, 0, "b", deadline=6.0)
@@ -89,7 +89,7 @@ def test_a_batch_of_which_one_message_failed_goes_without_it():
     assert again.frames is None
 
 
-def test_a_refusal_for_good_is_told_and_others_go_on():
+def test_refusal_for_good_is_told_and_others_go_on():
     queues = some_queues(cut=BatchLimits(messages_max=1))
     add(queues, 0, "a")
     add(queues, 0, "b")
@@ -98,7 +98,7 @@ def test_a_refusal_for_good_is_told_and_others_go_on():
     assert names(queues.stored(PARENT, 1)) == ["b"]
 
 
-def test_a_refusal_that_leaves_open_what_happened_begins_again():
+def test_refusal_that_leaves_open_what_happened_begins_again():
     queues = some_queues()
     add(queues, 0, "a")
     written(queues, PARENT)
@@ -120,7 +120,7 @@ def test_closing_tells_every_message_what_became_of_it():
     assert (queues.bytes, queues.messages) == (0, 0)
 
 
-def test_a_receipt_that_skips_the_oldest_is_not_believed():
+def test_receipt_that_skips_oldest_is_not_believed():
     queues = some_queues(cut=BatchLimits(messages_max=1))
     add(queues, 0, "a")
     add(queues, 0, "b")

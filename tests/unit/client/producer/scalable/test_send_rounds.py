@@ -57,7 +57,7 @@ async def test_queues_go_together_when_everything_on_its_way_is_answered() -> No
         assert [one.messages for one in (*world.scaled.sent(0), *world.scaled.sent(1))] == [1, 1, 2]
 
 
-async def test_sender_woken_by_last_receipt_joins_the_next_round() -> None:
+async def test_sender_woken_by_last_receipt_joins_next_round() -> None:
     async with a_world(2, receipts=False, batching=AGES) as world:
         answered = asyncio.Event()
 
@@ -85,7 +85,7 @@ async def test_flush_waits_for_no_round() -> None:
         assert world.stored() == [b"low", b"high", b"1"]
 
 
-async def test_one_who_waits_for_its_message_waits_for_no_round_and_takes_nobody_along() -> None:
+async def test_awaited_message_waits_for_no_round() -> None:
     async with after_a_round() as world:
         world.add(b"posted", LOW)
         world.add(b"sent", HIGH, awaited=True)
@@ -93,7 +93,7 @@ async def test_one_who_waits_for_its_message_waits_for_no_round_and_takes_nobody
         assert world.stored() == [b"low", b"high", b"sent"]
 
 
-async def test_refused_entry_leaves_the_other_queues_free() -> None:
+async def test_refused_entry_leaves_other_queues_free() -> None:
     async with a_world(2, receipts=False, batching=AGES) as world:
         world.add(b"1", LOW)
         await world.came(0, 1)
@@ -118,7 +118,7 @@ async def test_senders_without_room_send_what_was_gathered() -> None:
         await producer.close()
 
 
-async def test_entries_stay_within_what_the_brokers_take() -> None:
+async def test_entries_stay_within_what_brokers_take() -> None:
     async with a_world(2, started=False, batching=AGES) as world:
         world.broker.message_bytes_max = 400
         await world.publisher.start()

@@ -40,13 +40,13 @@ def a_round(pace: SendSchedule, segments: list[SegmentId], now: float = 0.0) -> 
         assert pace.answered(segment, now) is SendAction.LATER
 
 
-def test_queues_of_one_turn_go_together_at_its_end_while_nothing_is_on_its_way():
+def test_queues_of_one_turn_leave_together_without_traffic_in_flight():
     pace = a_pace()
     assert [gather(pace, segment) for segment in (A, B, A)] == [SendAction.TURN, SendAction.LATER, SendAction.LATER]
     assert pace.turned(0.0) == ([A, B], SendAction.LATER)
 
 
-def test_full_queue_goes_by_itself_and_the_others_stay():
+def test_full_queue_goes_by_itself_and_others_stay():
     pace = a_pace()
     gather(pace, A)
     assert pace.gathered(B, 990, 1, 0.0) is SendAction.LATER
@@ -56,7 +56,7 @@ def test_full_queue_goes_by_itself_and_the_others_stay():
     assert pace.turned(0.0)[0] == [A, C]
 
 
-def test_queue_that_fills_several_entries_goes_when_they_are_full_unless_it_lingers_for_the_first():
+def test_full_entries_leave_immediately_unless_first_lingers():
     pace = a_pace()
     gather(pace, A)
     assert pace.gathered(A, 2980, 29, 0.0, room=3.0) is SendAction.LATER
@@ -65,7 +65,7 @@ def test_queue_that_fills_several_entries_goes_when_they_are_full_unless_it_ling
     assert a_pace(eager=False).gathered(A, 1, 10, 0.0, room=3.0) is SendAction.NOW
 
 
-def test_entries_of_one_queue_keep_the_next_round_away_as_those_of_many_do():
+def test_several_entries_of_one_queue_delay_next_round():
     pace = a_pace()
     gather(pace, A)
     pace.turned(0.0)
@@ -76,7 +76,7 @@ def test_entries_of_one_queue_keep_the_next_round_away_as_those_of_many_do():
     assert pace.wait_s == len(MANY) / CLIENT_ROUND_ENTRIES_A_DELAY * DELAY_S - 0.5
 
 
-def test_what_comes_while_an_entry_is_on_its_way_goes_with_the_last_receipt():
+def test_messages_gathered_during_flight_leave_with_last_receipt():
     pace = a_pace()
     gather(pace, A)
     gather(pace, B)
@@ -109,7 +109,7 @@ def test_last_receipt_before_next_round_is_due_starts_no_turn():
     assert pace.watched
 
 
-def test_round_of_many_queues_keeps_the_next_one_away_and_a_round_of_one_does_not():
+def test_round_of_many_queues_delays_next_and_single_does_not():
     pace = a_pace()
     a_round(pace, [A])
     assert gather(pace, B) is SendAction.TURN
@@ -124,14 +124,14 @@ def test_round_of_many_queues_keeps_the_next_one_away_and_a_round_of_one_does_no
     assert gather(a_pace(), A, quiet_s) is SendAction.TURN
 
 
-def test_however_many_queues_the_next_round_comes_in_bounded_time():
+def test_however_many_queues_next_round_comes_in_bounded_time():
     pace = a_pace()
     a_round(pace, [SegmentId(number) for number in range(1000)])
     gather(pace, A)
     assert pace.wait_s == CLIENT_ROUND_DELAYS_MAX * DELAY_S
 
 
-def test_message_that_somebody_waits_for_is_kept_away_by_no_round():
+def test_awaited_message_is_delayed_by_no_round():
     pace = a_pace()
     a_round(pace, MANY)
     assert gather(pace, A, 0.1) is SendAction.RING
@@ -144,7 +144,7 @@ def test_message_that_somebody_waits_for_is_kept_away_by_no_round():
     assert pace.waiting == [A, C]
 
 
-def test_turn_that_begins_for_one_who_waits_rings_for_the_rest():
+def test_turn_that_begins_for_one_who_waits_rings_for_rest():
     pace = a_pace()
     a_round(pace, MANY)
     assert gather(pace, A, 0.1, awaited=True) is SendAction.TURN
@@ -152,7 +152,7 @@ def test_turn_that_begins_for_one_who_waits_rings_for_the_rest():
     assert pace.turned(0.1) == ([A], SendAction.RING)
 
 
-def test_hurry_ends_the_turn_before_its_end_and_the_end_finds_nothing():
+def test_hurry_ends_turn_before_its_end_and_end_finds_nothing():
     pace = a_pace()
     gather(pace, A)
     assert pace.hurry(0.0, awaited=False) == ([A], SendAction.LATER)
@@ -162,7 +162,7 @@ def test_hurry_ends_the_turn_before_its_end_and_the_end_finds_nothing():
     assert pace.waiting == [B]
 
 
-def test_hurry_of_one_who_waits_for_room_takes_all_that_was_gathered():
+def test_sender_waiting_for_room_flushes_everything_gathered():
     pace = a_pace()
     a_round(pace, MANY)
     gather(pace, A, 0.1)
@@ -171,7 +171,7 @@ def test_hurry_of_one_who_waits_for_room_takes_all_that_was_gathered():
     assert pace.hurry(0.1, awaited=True) == ([A, B], SendAction.LATER)
 
 
-def test_who_lingers_waits_out_the_delay_although_nothing_is_on_its_way():
+def test_linger_waits_full_delay_without_traffic_in_flight():
     pace = a_pace(eager=False)
     assert gather(pace, A) is SendAction.RING
     assert pace.wait_s == DELAY_S
@@ -205,7 +205,7 @@ def test_queue_that_lost_its_broker_holds_nobody_back():
         pace.answered(B, 0.0)
 
 
-def test_whatever_waits_has_a_turn_or_a_ring_before_it_in_any_life():
+def test_waiting_message_always_has_turn_or_timer():
     for seed in range(300):
         chance = random.Random(seed)
         pace = a_pace(eager=chance.random() < 0.8)

@@ -33,7 +33,7 @@ async def test_it_reads_through_readers_that_brokers_forget() -> None:
             assert asked.consumer_name.startswith("c-seg-")
 
 
-async def test_children_wait_until_everything_of_the_parent_was_taken_by_the_application_h_g3() -> None:
+async def test_children_wait_until_application_received_parent_h_g3() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, batch(b"a", b"b"))
@@ -48,7 +48,7 @@ async def test_children_wait_until_everything_of_the_parent_was_taken_by_the_app
         assert consumer.positions[0] == DONE
 
 
-async def test_an_end_that_overtakes_the_layout_waits_for_it() -> None:
+async def test_end_that_overtakes_layout_waits_for_it() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -61,7 +61,7 @@ async def test_an_end_that_overtakes_the_layout_waits_for_it() -> None:
         assert (await consumer.checkpoint()).places == {ROOT: DONE, LEFT: START, RIGHT: START}
 
 
-async def test_a_consumer_goes_on_where_a_checkpoint_says_as_value_and_as_bytes() -> None:
+async def test_consumer_resumes_from_checkpoint_as_value_or_bytes() -> None:
     async with a_world(2) as (world, begin):
         kept = Checkpoint({ROOT: SegmentPosition(100, 7), LEFT: START}, Epoch(0), str(TOPIC), 1)
         for start in (kept, kept.to_bytes()):
@@ -72,7 +72,7 @@ async def test_a_consumer_goes_on_where_a_checkpoint_says_as_value_and_as_bytes(
             await consumer.close()
 
 
-async def test_latest_is_asked_once_and_what_is_split_off_later_is_read_from_its_first_message_h_g2() -> None:
+async def test_latest_is_resolved_once_and_later_children_start_first_h_g2() -> None:
     async with a_world() as (world, begin):
         world.mark[0] = MessageId(100, 41)
         consumer = await begin(InitialPosition.LATEST)
@@ -84,7 +84,7 @@ async def test_latest_is_asked_once_and_what_is_split_off_later_is_read_from_its
         assert world.start_of(1) == (-1, -1)
 
 
-async def test_a_checkpoint_of_another_life_is_refused_and_nothing_is_left_behind_h_c4() -> None:
+async def test_checkpoint_of_another_incarnation_is_refused_without_traces_h_c4() -> None:
     async with a_world() as (world, begin):
         world.scaled.incarnation = 2
         with pytest.raises(Misuse, match="created again"):
@@ -93,7 +93,7 @@ async def test_a_checkpoint_of_another_life_is_refused_and_nothing_is_left_behin
         assert world.scaled.consumers == {}
 
 
-async def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_a_loss() -> None:
+async def test_layout_older_than_checkpoint_is_awaited() -> None:
     async with a_world() as (world, begin):
         later = world.scaled.layout.split(ROOT, now_ms=1)
         kept = Checkpoint({ROOT: DONE, LEFT: SegmentPosition(101, 3), RIGHT: START}, later.epoch, str(TOPIC), 1)
@@ -105,7 +105,7 @@ async def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_
         assert consumer.segments == [1, 2]
 
 
-async def test_a_topic_that_is_deleted_while_its_layout_is_waited_for_says_so_at_once() -> None:
+async def test_topic_deleted_while_layout_is_awaited_is_reported_immediately() -> None:
     async with a_world() as (world, begin):
         opening = asyncio.ensure_future(begin(Checkpoint({ROOT: START}, Epoch(5), str(TOPIC), 1)))
         await world.broker.until(lambda: bool(world.scaled.watching))
@@ -115,7 +115,7 @@ async def test_a_topic_that_is_deleted_while_its_layout_is_waited_for_says_so_at
             await opening
 
 
-async def test_messages_deleted_before_they_were_read_end_it_or_are_a_gap_that_is_told_h_g4() -> None:
+async def test_messages_deleted_before_read_are_error_or_gap_h_g4() -> None:
     async with a_world() as (world, begin):
         world.deleted[0] = MessageId(100, 9)
         kept = Checkpoint({ROOT: SegmentPosition(100, 7)}, Epoch(0), str(TOPIC), 1)
@@ -128,7 +128,7 @@ async def test_messages_deleted_before_they_were_read_end_it_or_are_a_gap_that_i
         assert consumer.counters.gaps == 1
 
 
-async def test_what_was_deleted_while_a_reader_was_away_is_noticed_when_it_comes_back_h_g4() -> None:
+async def test_deletion_while_reader_was_away_is_noticed_h_g4() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -139,7 +139,7 @@ async def test_what_was_deleted_while_a_reader_was_away_is_noticed_when_it_comes
             await consumer.receive(10)
 
 
-async def test_a_sealed_segment_whose_topic_is_gone_is_a_loss_and_its_children_are_read_where_gaps_are_taken() -> None:
+async def test_missing_sealed_segment_is_loss_and_children_follow_gaps() -> None:
     async with a_world() as (world, begin):
         world.split(0)
         world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
@@ -153,7 +153,7 @@ async def test_a_sealed_segment_whose_topic_is_gone_is_a_loss_and_its_children_a
         assert [gap.segment for gap in gaps] == [0]
 
 
-async def test_a_seek_starts_anew_and_one_that_fails_changes_nothing() -> None:
+async def test_seek_starts_anew_and_one_that_fails_changes_nothing() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -169,7 +169,7 @@ async def test_a_seek_starts_anew_and_one_that_fails_changes_nothing() -> None:
         assert world.start_of(0) == (100, 30)
 
 
-async def test_a_seek_that_is_given_up_at_any_moment_leaves_a_consumer_that_reads() -> None:
+async def test_cancelled_seek_leaves_working_consumer() -> None:
     for moment in range(12):
         async with a_world() as (world, begin):
             consumer = await begin()
@@ -183,7 +183,7 @@ async def test_a_seek_that_is_given_up_at_any_moment_leaves_a_consumer_that_read
             assert (await consumer.receive(60)).data == b"a"
 
 
-async def test_a_seek_of_a_consumer_that_has_ended_says_why_it_ended() -> None:
+async def test_seek_of_consumer_that_has_ended_says_why_it_ended() -> None:
     async with a_world() as (world, begin):
         world.split(0)
         world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
@@ -194,7 +194,7 @@ async def test_a_seek_of_a_consumer_that_has_ended_says_why_it_ended() -> None:
             await world.consumer.seek(InitialPosition.EARLIEST)
 
 
-async def test_a_seek_under_which_the_consumer_is_closed_hears_that_and_not_that_it_was_cancelled() -> None:
+async def test_seek_of_closed_consumer_reports_close_and_not_cancellation() -> None:
     for moment in range(12):
         async with a_world() as (_, begin):
             consumer = await begin()
@@ -206,7 +206,7 @@ async def test_a_seek_under_which_the_consumer_is_closed_hears_that_and_not_that
             assert told is None or isinstance(told, Closed)
 
 
-async def test_after_a_lost_connection_the_rest_of_a_batch_comes_although_its_first_message_was_taken() -> None:
+async def test_rest_of_batch_arrives_after_reconnect() -> None:
     """An entry is behind the reader when all of it is: said earlier, the broker of the next connection would not give
     the rest."""
 
@@ -222,7 +222,7 @@ async def test_after_a_lost_connection_the_rest_of_a_batch_comes_although_its_fi
         await world.broker.until(lambda: world.acks() == [(100, 0)])
 
 
-async def test_a_topic_that_is_deleted_ends_it_and_a_closed_consumer_says_so() -> None:
+async def test_deleted_topic_ends_consumer_and_closed_one_says_so() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.gone()

@@ -94,7 +94,7 @@ async def a_group(segments: int = 1, *, ours: bool = True) -> AsyncIterator[tupl
                 await consumer.close()
 
 
-async def test_it_registers_as_a_checkpoint_consumer_and_reads_under_the_groups_name() -> None:
+async def test_it_registers_as_checkpoint_consumer_and_reads_under_groups_name() -> None:
     async with a_group(2) as (world, begin):
         await begin()
         [registered] = world.broker.kinds(K.SCALABLE_TOPIC_SUBSCRIBE)
@@ -104,7 +104,7 @@ async def test_it_registers_as_a_checkpoint_consumer_and_reads_under_the_groups_
             assert (command.subscribe.subscription, command.subscribe.durable) == ("g", False)
 
 
-async def test_a_segment_is_opened_where_the_group_is_h_g5() -> None:
+async def test_segment_is_opened_where_group_is_h_g5() -> None:
     async with a_group(2) as (world, begin):
         world.held = {ROOT: ReadPosition(100, 7)}
         await begin()
@@ -112,7 +112,7 @@ async def test_a_segment_is_opened_where_the_group_is_h_g5() -> None:
         assert world.start_of(1) == (-1, -1)
 
 
-async def test_latest_moves_a_new_group_and_not_one_that_is_there() -> None:
+async def test_latest_moves_new_group_and_not_one_that_is_there() -> None:
     async with a_group() as (world, begin):
         world.mark[0] = MessageId(100, 41)
         consumer = await begin(InitialPosition.LATEST)
@@ -124,14 +124,14 @@ async def test_latest_moves_a_new_group_and_not_one_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("start", [InitialPosition.LATEST, 1234], ids=["latest", "time"])
-async def test_a_group_of_a_migrated_topic_under_its_old_name_begins_at_the_end_or_a_time(start) -> None:
+async def test_group_of_migrated_topic_starts_by_old_name(start) -> None:
     async with a_group() as (world, begin):
         world.mark[0] = MessageId(100, 41)
         await begin(start, topic=str(TOPIC).replace("topic:", "persistent:"))
         assert world.held == {ROOT: ReadPosition(100, 42)}
 
 
-async def test_where_a_new_group_begins_is_said_in_one_breath_so_that_no_member_starts_in_between() -> None:
+async def test_start_of_new_group_is_stored_in_one_step() -> None:
     async with a_group() as (world, begin):
         world.mark[0] = MessageId(100, 41)
         await begin(InitialPosition.LATEST)
@@ -140,7 +140,7 @@ async def test_where_a_new_group_begins_is_said_in_one_breath_so_that_no_member_
         assert plans.read_places(first.places) == {ROOT: ReadPosition(100, 42)}
 
 
-async def test_a_group_whose_hold_had_expired_hears_what_it_lost_h_g4() -> None:
+async def test_group_with_expired_hold_reports_loss_h_g4() -> None:
     async with a_group(2) as (world, begin):
         world.held, world.lost, world.expired = {ROOT: ReadPosition(100, 7)}, (LEFT,), True
         with pytest.raises(DataLost):
@@ -159,7 +159,7 @@ def pruned(world: Group) -> int:
     return later.epoch
 
 
-async def test_a_new_group_hears_of_a_segment_that_was_deleted_before_it_was_read_and_no_hold_is_left_h_g4() -> None:
+async def test_new_group_reports_deleted_segment_and_leaves_no_hold_h_g4() -> None:
     async with a_group() as (world, begin):
         pruned(world)
         for _ in range(2):  # whoever tries again hears it again
@@ -172,7 +172,7 @@ async def test_a_new_group_hears_of_a_segment_that_was_deleted_before_it_was_rea
         assert consumer.counters.gaps == 1
 
 
-async def test_a_group_that_is_there_lost_nothing_by_an_older_checkpoint_of_one_that_joins() -> None:
+async def test_existing_group_loses_nothing_by_older_checkpoint_of_member() -> None:
     async with a_group() as (world, begin):
         epoch = pruned(world)
         world.held = {LEFT: readable_range.START, RIGHT: readable_range.START}
@@ -183,7 +183,7 @@ async def test_a_group_that_is_there_lost_nothing_by_an_older_checkpoint_of_one_
 
 
 @pytest.mark.parametrize("place", [START, SegmentPosition(100, 7), SegmentPosition(100, 9, 1, 4)], ids=str)
-async def test_a_new_group_hears_what_was_trimmed_behind_its_checkpoint_once_h_g4(place) -> None:
+async def test_new_group_reports_trimmed_messages_once_h_g4(place) -> None:
     async with a_group() as (world, begin):
         world.deleted[0], world.lost = MessageId(100, 9), (ROOT,)
         for _ in range(2):  # the first leaves a hold: who comes later finds it there
@@ -196,7 +196,7 @@ async def test_a_new_group_hears_what_was_trimmed_behind_its_checkpoint_once_h_g
         assert (await consumer.checkpoint()).places == {ROOT: SegmentPosition(100, 9)}
 
 
-async def test_a_new_group_hears_what_is_gone_of_segments_that_nobody_has_opened_yet_h_g4() -> None:
+async def test_new_group_reports_losses_of_unopened_segments_h_g4() -> None:
     async with a_group() as (world, begin):
         world.split(0)
         world.lost = (LEFT,)
@@ -204,7 +204,7 @@ async def test_a_new_group_hears_what_is_gone_of_segments_that_nobody_has_opened
             await begin(kept(root=SegmentPosition(100, 7)))
 
 
-async def test_a_new_group_at_the_earliest_message_begins_with_what_is_left_and_says_so() -> None:
+async def test_new_group_at_earliest_starts_at_rest_and_says_so() -> None:
     async with a_group() as (world, begin):
         world.deleted[0], world.lost = MessageId(100, 9), (ROOT,)
         consumer = await begin()
@@ -212,7 +212,7 @@ async def test_a_new_group_at_the_earliest_message_begins_with_what_is_left_and_
         assert consumer.counters.gaps == 0
 
 
-async def test_a_segment_of_which_nothing_is_left_ends_by_itself_and_is_given_back_at_once() -> None:
+async def test_empty_segment_ends_itself_and_is_returned_immediately() -> None:
     """Nothing of it was received: no checkpoint need be waited for."""
 
     async with a_group(2) as (world, begin):
@@ -226,7 +226,7 @@ async def test_a_segment_of_which_nothing_is_left_ends_by_itself_and_is_given_ba
         await turns(lambda: consumer.segments == [])
 
 
-async def test_a_layout_older_than_the_checkpoints_is_waited_out_by_a_member_too_h_g8() -> None:
+async def test_member_waits_for_layout_older_than_checkpoint_h_g8() -> None:
     async with a_group() as (world, begin):
         later = world.scaled.layout.split(ROOT, now_ms=1)
         opening = asyncio.ensure_future(begin(kept(later.epoch, root=DONE, left=SegmentPosition(101, 3), right=START)))
@@ -238,7 +238,7 @@ async def test_a_layout_older_than_the_checkpoints_is_waited_out_by_a_member_too
         assert world.held == {ROOT: readable_range.DONE, LEFT: ReadPosition(101, 4), RIGHT: readable_range.START}
 
 
-async def test_a_checkpoint_says_how_far_this_one_is_and_answers_for_all() -> None:
+async def test_checkpoint_states_own_progress_and_covers_all() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -250,7 +250,7 @@ async def test_a_checkpoint_says_how_far_this_one_is_and_answers_for_all() -> No
         assert kept.places == {ROOT: SegmentPosition(100, 0), LEFT: SegmentPosition(101, 4)}
 
 
-async def test_the_end_of_a_segment_is_said_with_the_next_checkpoint_and_then_it_is_left() -> None:
+async def test_segment_end_is_reported_with_next_checkpoint() -> None:
     async with a_group() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -265,7 +265,7 @@ async def test_the_end_of_a_segment_is_said_with_the_next_checkpoint_and_then_it
         await turns(lambda: consumer.segments == [])
 
 
-async def test_an_end_that_comes_after_the_checkpoint_that_covers_everything_is_said_by_itself() -> None:
+async def test_late_end_after_covering_checkpoint_is_reported_alone() -> None:
     """Else who waits for the next message before it says more would wait for ever."""
 
     async with a_group() as (world, begin):
@@ -279,7 +279,7 @@ async def test_an_end_that_comes_after_the_checkpoint_that_covers_everything_is_
         await turns(lambda: consumer.segments == [])
 
 
-async def test_a_segment_that_is_taken_away_is_left_with_the_checkpoint_that_covers_what_was_received() -> None:
+async def test_revoked_segment_is_left_with_covering_checkpoint() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.scaled.deliver(1, 0, single(b"a"))
@@ -293,7 +293,7 @@ async def test_a_segment_that_is_taken_away_is_left_with_the_checkpoint_that_cov
         assert world.held[LEFT] == ReadPosition(101, 1)
 
 
-async def test_an_older_assignment_that_comes_later_takes_nothing_away() -> None:
+async def test_older_assignment_that_comes_later_takes_nothing_away() -> None:
     """A push may overtake the answer to a registration."""
 
     async with a_group(2) as (world, begin):
@@ -307,14 +307,14 @@ async def test_an_older_assignment_that_comes_later_takes_nothing_away() -> None
         await turns(lambda: consumer.segments == [0, 1])
 
 
-async def test_a_segment_of_which_nothing_was_received_is_left_at_once() -> None:
+async def test_segment_of_which_nothing_was_received_is_left_at_once() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.scaled.assign(0, generation=2)
         await turns(lambda: consumer.segments == [0])
 
 
-async def test_a_member_cannot_move_its_group_and_a_broker_without_holds_has_no_groups() -> None:
+async def test_member_cannot_seek_group_and_old_broker_has_no_groups() -> None:
     async with a_group() as (_, begin):
         consumer = await begin()
         with pytest.raises(Misuse):
@@ -335,5 +335,5 @@ async def test_a_member_cannot_move_its_group_and_a_broker_without_holds_has_no_
         SegmentPosition(3, 4, 0, 2),
     ],
 )
-def test_the_last_message_read_and_the_next_one_to_read_say_the_same(place):
+def test_last_message_read_and_next_one_to_read_say_same(place):
     assert last_of(next_of(place)) == place

@@ -21,7 +21,7 @@ from tests.unit.client.world import turns
 pytestmark = pytest.mark.real_clock
 
 
-async def test_a_member_whose_group_was_ended_ends_and_does_not_bring_it_back_h_d9() -> None:
+async def test_member_of_deleted_group_ends_without_recreation_h_d9() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))
@@ -38,7 +38,7 @@ async def test_a_member_whose_group_was_ended_ends_and_does_not_bring_it_back_h_
         assert len(world.broker.kinds(K.SCALABLE_TOPIC_SUBSCRIBE)) == 1
 
 
-async def test_a_member_that_is_given_a_segment_of_a_group_that_was_ended_ends_h_d9() -> None:
+async def test_member_assigned_segment_of_deleted_group_ends_h_d9() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.held = None
@@ -48,7 +48,7 @@ async def test_a_member_that_is_given_a_segment_of_a_group_that_was_ended_ends_h
         assert world.held is None
 
 
-async def test_a_member_that_has_a_segment_to_its_end_when_its_group_is_ended_ends_h_d9() -> None:
+async def test_member_at_segment_end_ends_with_deleted_group_h_d9() -> None:
     async with a_group() as (world, begin):
         consumer = await begin()
         world.held = None
@@ -60,11 +60,11 @@ async def test_a_member_that_has_a_segment_to_its_end_when_its_group_is_ended_en
 
 
 @pytest.mark.parametrize(("left_ms", "after_s"), [(9_000, 3.0), (7 * 86_400_000, 600.0), (0, 1.0), (-5_000, 1.0)])
-def test_a_hold_is_said_anew_three_times_in_its_life_and_not_all_the_time_where_clocks_differ(left_ms, after_s):
+def test_hold_is_renewed_three_times_per_lifetime(left_ms, after_s):
     assert renewed_after_s(left_ms) == after_s
 
 
-async def test_a_checkpoint_after_the_hold_had_expired_tells_what_is_gone() -> None:
+async def test_checkpoint_after_hold_had_expired_tells_what_is_gone() -> None:
     async with a_group(2) as (world, begin):
         consumer = await begin()
         world.expired, world.lost = True, (LEFT,)

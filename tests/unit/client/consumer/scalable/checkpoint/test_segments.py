@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real_clock
 ROOT = SegmentId(0)
 
 
-async def test_the_message_a_reader_starts_behind_is_told_to_the_broker_so_that_it_can_say_the_end() -> None:
+async def test_broker_learns_preceding_message_to_report_end() -> None:
     """The broker gives it again, and counts it as unread until then."""
 
     async with a_world() as (world, begin):
@@ -33,7 +33,7 @@ async def test_the_message_a_reader_starts_behind_is_told_to_the_broker_so_that_
 
 
 @pytest.mark.parametrize("first", [MessageId(100, -1), MessageId(-1, -1)], ids=["written", "empty"])
-async def test_a_place_in_a_topic_that_was_deleted_and_made_anew_is_a_loss_where_nothing_else_tells_its_life_h_c4(
+async def test_position_in_recreated_topic_is_loss_without_incarnation_h_c4(
     first,
 ) -> None:
     async with a_world() as (world, begin):
@@ -60,14 +60,14 @@ async def test_a_place_in_a_topic_that_was_deleted_and_made_anew_is_a_loss_where
     ],
     ids=str,
 )
-async def test_who_reads_on_behind_what_is_there_or_has_read_nothing_lost_nothing(place, mark) -> None:
+async def test_reader_at_present_end_or_without_reads_lost_nothing(place, mark) -> None:
     async with a_world() as (world, begin):
         world.mark[0] = mark
         consumer = await begin(Checkpoint({ROOT: place}))
         assert consumer.counters.gaps == 0
 
 
-async def test_a_segment_that_is_listed_and_not_there_yet_is_tried_again() -> None:
+async def test_listed_segment_that_is_missing_is_retried() -> None:
     async with a_world() as (world, begin):
         world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound]
         await begin()
@@ -75,7 +75,7 @@ async def test_a_segment_that_is_listed_and_not_there_yet_is_tried_again() -> No
         assert len(world.broker.kinds(K.SUBSCRIBE)) == 2
 
 
-async def test_a_broker_that_does_not_say_the_end_to_who_comes_late_is_asked_for_it() -> None:
+async def test_late_reader_asks_broker_for_end() -> None:
     async with a_world(ours=False) as (world, begin):
         world.last[0] = MessageId(100, 0)
         consumer = await begin()
@@ -89,7 +89,7 @@ async def test_a_broker_that_does_not_say_the_end_to_who_comes_late_is_asked_for
         assert consumer.positions[0] == DONE
 
 
-async def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however_often_it_is_asked() -> None:
+async def test_half_read_sealed_segment_has_not_ended() -> None:
     async with a_world(ours=False) as (world, begin):
         world.last[0] = MessageId(100, 1)
         consumer = await begin(InitialPosition.EARLIEST)
@@ -105,7 +105,7 @@ async def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however
         assert consumer.segments == [0]
 
 
-async def test_a_segment_has_not_ended_while_threads_have_not_taken_what_was_fetched_for_them() -> None:
+async def test_segment_has_not_ended_before_threads_took_messages() -> None:
     async with a_world() as (world, begin):
         consumer = await begin()
         world.scaled.deliver(0, 0, single(b"a"))

@@ -58,12 +58,12 @@ THEIRS = OURS[: OURS.index(b"MgCp")]
         pytest.param(OURS + b"\x00", id="more than one of ours"),
     ],
 )
-def test_a_torn_checkpoint_starts_nowhere(torn):
+def test_torn_checkpoint_starts_nowhere(torn):
     with pytest.raises(Corrupt):
         said(torn)
 
 
-def test_whole_checkpoints_of_this_client_and_of_others_are_started_at():
+def test_own_and_foreign_checkpoints_are_accepted_as_start():
     assert said(OURS)[0].topic == "topic://t/n/x"
     assert said(THEIRS)[0].places == {3: SegmentPosition(1, 2)}
     for case in load("message-ids.json")["checkpoints"]:
@@ -72,7 +72,7 @@ def test_whole_checkpoints_of_this_client_and_of_others_are_started_at():
 
 
 @pytest.mark.real_clock
-async def test_a_time_is_sought_in_every_segment_and_the_readers_that_asked_are_gone() -> None:
+async def test_time_is_searched_in_every_segment_and_readers_close() -> None:
     async with a_world(2) as (world, begin):
         world.mark = {0: MessageId(100, 5), 1: MessageId(-1, -1)}
         consumer = await begin(1234)

@@ -11,7 +11,7 @@ from magnetar.client.consumer.scalable.namespace.follower import Namespace
 
 
 @pytest.mark.parametrize("properties", [{"a": 1}, {1: "a"}, ["a"], "a", None])
-def test_properties_that_no_topic_can_have_are_refused_before_anybody_is_asked(properties: Any) -> None:
+def test_impossible_properties_are_refused_before_request(properties: Any) -> None:
     with pytest.raises(Misuse, match="must map text to text"):
         Namespace("public/default", properties)
 

@@ -31,7 +31,7 @@ def gone(*topics: str) -> TopicsChanged:
     return TopicsChanged(topics, ())
 
 
-def test_it_has_begun_when_every_topic_of_the_first_list_was_open_or_refused_once() -> None:
+def test_consumer_has_begun_when_first_topics_are_open_or_refused() -> None:
     roster = TopicSet()
     assert roster.handle(come("a", "b"), 0.0) == [OpenTopic("a", False), OpenTopic("b", False)]
     roster.handle(TopicOpened("a"), 0.0)
@@ -42,14 +42,14 @@ def test_it_has_begun_when_every_topic_of_the_first_list_was_open_or_refused_onc
     assert roster.handle(come("c"), 0.0) == [OpenTopic("c", True)], "what comes now is newer"
 
 
-def test_an_empty_namespace_has_begun() -> None:
+def test_empty_namespace_has_begun() -> None:
     roster = TopicSet()
     assert not roster.begun
     roster.handle(TopicsChanged((), ()), 0.0)
     assert roster.begun
 
 
-def test_a_topic_that_fails_is_closed_first_and_tried_again_later_and_later() -> None:
+def test_failing_topic_is_closed_and_retried_with_growing_waits() -> None:
     roster = TopicSet()
     roster.handle(come("a"), 0.0)
     now, waits = 0.0, []
@@ -68,7 +68,7 @@ def test_a_topic_that_fails_is_closed_first_and_tried_again_later_and_later() ->
     assert roster.failing == {}
 
 
-def test_a_topic_that_was_read_before_it_is_gone_is_closed_and_never_opened_again() -> None:
+def test_topic_read_before_deletion_is_closed_and_not_reopened() -> None:
     roster = TopicSet()
     roster.handle(come("a"), 0.0)
     roster.handle(TopicOpened("a"), 0.0)
@@ -79,7 +79,7 @@ def test_a_topic_that_was_read_before_it_is_gone_is_closed_and_never_opened_agai
     assert roster.topics == {}
 
 
-def test_a_topic_that_was_made_anew_is_opened_when_the_one_before_it_is_closed() -> None:
+def test_recreated_topic_opens_when_predecessor_is_closed() -> None:
     roster = TopicSet()
     roster.handle(come("a"), 0.0)
     roster.handle(TopicOpened("a"), 0.0)
@@ -87,7 +87,7 @@ def test_a_topic_that_was_made_anew_is_opened_when_the_one_before_it_is_closed()
     assert roster.handle(TopicClosed("a"), 0.0) == [OpenTopic("a", True)]
 
 
-def test_a_topic_that_was_open_and_comes_back_may_be_another_one_so_nothing_of_it_is_skipped() -> None:
+def test_reopened_topic_may_be_new_and_skips_nothing() -> None:
     roster = TopicSet()
     assert roster.handle(come("a"), 0.0) == [OpenTopic("a", False)]
     roster.handle(TopicOpened("a"), 0.0)
@@ -96,7 +96,7 @@ def test_a_topic_that_was_open_and_comes_back_may_be_another_one_so_nothing_of_i
     assert roster.handle(TimePassed(), 1e9) == [OpenTopic("a", True)]
 
 
-def test_a_topic_that_is_gone_while_it_is_opened_is_closed() -> None:
+def test_topic_that_is_gone_while_it_is_opened_is_closed() -> None:
     roster = TopicSet()
     roster.handle(come("a"), 0.0)
     assert roster.handle(gone("a"), 0.0) == [CloseTopic("a")]
@@ -106,7 +106,7 @@ def test_a_topic_that_is_gone_while_it_is_opened_is_closed() -> None:
     assert roster.begun
 
 
-def test_a_few_are_opened_at_a_time() -> None:
+def test_few_are_opened_at_time() -> None:
     roster = TopicSet(opening_max=2)
     assert len(roster.handle(come("a", "b", "c"), 0.0)) == 2
     assert roster.handle(TopicOpened("b"), 0.0) == [OpenTopic("c", False)]
@@ -116,7 +116,7 @@ _steps = st.lists(st.tuples(st.sampled_from(["come", "gone", "anew", "answer", "
 
 
 @given(_steps)
-def test_whatever_happens_exactly_what_is_there_is_open_in_the_end(steps: list[tuple[str, int]]) -> None:
+def test_whatever_happens_exactly_what_is_there_is_open_in_end(steps: list[tuple[str, int]]) -> None:
     roster = TopicSet(opening_max=2)
     there: set[str] = set()
     opened: set[str] = set()  # as the actor has it: asked to open, and not closed since

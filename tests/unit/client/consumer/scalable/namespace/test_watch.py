@@ -69,7 +69,7 @@ async def a_world() -> AsyncIterator[World]:
             await world.members.close()
 
 
-async def test_the_first_list_is_told_then_every_difference_what_went_before_what_came() -> None:
+async def test_first_list_then_differences_with_removals_first() -> None:
     async with a_world() as world:
         await world.members.start(5)
         assert world.heard == [([], ["a", "b"])]
@@ -85,7 +85,7 @@ async def test_the_first_list_is_told_then_every_difference_what_went_before_wha
         assert world.members.known == {"a", "c"}
 
 
-async def test_after_a_loss_only_what_changed_meanwhile_is_told() -> None:
+async def test_after_loss_only_what_changed_meanwhile_is_told() -> None:
     async with a_world() as world:
         await world.members.start(5)
         world.topics = ["b", "c"]
@@ -102,7 +102,7 @@ async def test_after_a_loss_only_what_changed_meanwhile_is_told() -> None:
         assert world.heard[2] == ([], ["d"]), "the same list again is no news"
 
 
-async def test_a_refusal_is_the_callers_at_first_and_later_another_try() -> None:
+async def test_refusal_is_callers_at_first_and_later_another_try() -> None:
     async with a_world() as world:
         world.refusal = pb.AuthorizationError
         with pytest.raises(NotAuthorized):
@@ -117,14 +117,14 @@ async def test_a_refusal_is_the_callers_at_first_and_later_another_try() -> None
         assert world.heard[1] == (["b"], [])
 
 
-async def test_a_broker_without_scalable_topics_is_named_as_such() -> None:
+async def test_broker_without_scalable_topics_is_named_as_such() -> None:
     async with a_world() as world:
         world.scalable = False
         with pytest.raises(Refused, match="does not support scalable topics"):
             await world.members.start(5)
 
 
-async def test_close_ends_the_watch() -> None:
+async def test_close_ends_watch() -> None:
     async with a_world() as world:
         await world.members.start(5)
         await world.members.close()

@@ -43,7 +43,7 @@ def spread_over(layout: Layout) -> QueueAssignment:
     return spread
 
 
-def test_every_segment_is_opened_whether_active_or_sealed_and_none_waits_for_another():
+def test_every_segment_is_opened_without_waiting_for_another():
     spread = QueueAssignment()
     assert spread.handle(LayoutAdvanced(SPLIT), 0.0) == [OpenSegment(one, inherits=False) for one in (P, L, R)]
     assert not spread.begun
@@ -52,20 +52,20 @@ def test_every_segment_is_opened_whether_active_or_sealed_and_none_waits_for_ano
     assert spread.begun
 
 
-def test_children_are_opened_as_soon_as_the_layout_shows_them_and_inherit_the_subscription_h_d3():
+def test_children_open_with_layout_and_inherit_subscription_h_d3():
     spread = spread_over(ONE)
     assert spread.handle(LayoutAdvanced(SPLIT), 1.0) == [OpenSegment(L, inherits=True), OpenSegment(R, inherits=True)]
     assert spread.segments[P].state is State.OPEN  # its subscription is not drained
 
 
-def test_children_that_come_before_the_consumer_has_begun_are_told_where_it_wants_to_start():
+def test_early_children_are_told_start_of_consumer():
     spread = QueueAssignment()
     spread.handle(LayoutAdvanced(ONE), 0.0)
     spread.handle(SegmentRefused(P, NotReady("not yet")), 0.0)
     assert spread.handle(LayoutAdvanced(SPLIT), 0.0) == [OpenSegment(L, inherits=False), OpenSegment(R, inherits=False)]
 
 
-def test_a_segment_is_left_when_the_subscription_is_drained_there_and_never_opened_again_h_f13():
+def test_drained_segment_is_left_and_not_reopened_h_f13():
     spread = spread_over(SPLIT)
     assert spread.handle(SegmentEnded(P), 1.0) == [CloseSegment(P)]
     assert spread.handle(SegmentEnded(P), 1.0) == []
@@ -76,7 +76,7 @@ def test_a_segment_is_left_when_the_subscription_is_drained_there_and_never_open
     assert spread.done == set()
 
 
-def test_a_seek_brings_back_what_was_drained_also_what_is_just_being_left_h_d7():
+def test_seek_reopens_drained_and_closing_segments_h_d7():
     spread = spread_over(MERGED)
     for one in (P, L):
         spread.handle(SegmentEnded(one), 1.0)
@@ -86,14 +86,14 @@ def test_a_seek_brings_back_what_was_drained_also_what_is_just_being_left_h_d7()
     assert spread.handle(SubscriptionMoved(), 3.0) == []
 
 
-def test_an_older_or_repeated_layout_changes_nothing():
+def test_older_or_repeated_layout_changes_nothing():
     spread = spread_over(SPLIT)
     assert spread.handle(LayoutAdvanced(ONE), 1.0) == []
     assert spread.handle(LayoutAdvanced(SPLIT), 1.0) == []
     assert sorted(spread.segments) == [P, L, R]
 
 
-def test_a_segment_that_is_not_listed_any_more_is_closed_or_not_even_opened():
+def test_unlisted_segment_is_closed_or_not_opened():
     spread = spread_over(MERGED)
     assert spread.handle(LayoutAdvanced(PRUNED), 1.0) == [CloseSegment(P)]
     waiting = QueueAssignment()
@@ -104,7 +104,7 @@ def test_a_segment_that_is_not_listed_any_more_is_closed_or_not_even_opened():
 
 
 @pytest.mark.parametrize("error", [NotReady("moved"), TimedOut("slow"), ConsumerBusy("full")])
-def test_what_fails_in_passing_is_tried_again_for_ever_with_growing_waits(error):
+def test_transient_failures_are_retried_with_growing_waits(error):
     spread = spread_over(ONE)
     now, wait_s = 0.0, CLIENT_BACKOFF_S_MIN
     for _ in range(12):
@@ -117,7 +117,7 @@ def test_what_fails_in_passing_is_tried_again_for_ever_with_growing_waits(error)
     assert spread.due is None
 
 
-def test_a_pruned_segment_is_done_and_an_active_one_that_is_not_found_is_tried_again():
+def test_pruned_segment_is_done_and_missing_active_one_retried():
     spread = spread_over(SPLIT)
     spread.handle(SegmentRefused(P, TopicNotFound("pruned")), 0.0)
     spread.handle(SegmentRefused(L, TopicNotFound("not here yet")), 0.0)
@@ -126,7 +126,7 @@ def test_a_pruned_segment_is_done_and_an_active_one_that_is_not_found_is_tried_a
 
 
 @pytest.mark.parametrize("error", [NotAuthorized("no"), SubscriptionNotFound("removed")])
-def test_a_refusal_for_good_ends_the_consumer_and_leaves_every_segment_h_d9(error):
+def test_permanent_refusal_ends_consumer_and_leaves_segments_h_d9(error):
     spread = spread_over(SPLIT)
     assert spread.handle(SegmentRefused(L, error), 0.0) == [CloseSegment(P), CloseSegment(R), EndConsumer(error)]
     assert spread.handle(LayoutAdvanced(MERGED), 1.0) == []
@@ -135,14 +135,14 @@ def test_a_refusal_for_good_ends_the_consumer_and_leaves_every_segment_h_d9(erro
     assert spread.segments == {}
 
 
-def test_a_subscription_that_is_full_is_told_to_whoever_makes_the_consumer():
+def test_subscription_that_is_full_is_told_to_whoever_makes_consumer():
     spread = QueueAssignment()
     spread.handle(LayoutAdvanced(ONE), 0.0)
     error = ConsumerBusy("the subscription has its maximum of consumers")
     assert spread.handle(SegmentRefused(P, error), 0.0) == [EndConsumer(error)]
 
 
-def test_a_long_history_is_opened_a_few_segments_at_a_time():
+def test_long_history_is_opened_few_segments_at_time():
     spread = QueueAssignment(opening_max=2)
     assert spread.handle(LayoutAdvanced(initial(5, now_ms=0)), 0.0) == [OpenSegment(P, False), OpenSegment(L, False)]
     assert spread.handle(SegmentOpened(P), 0.0) == [OpenSegment(R, False)]
@@ -236,7 +236,7 @@ class Story:
         return self.shown, held, sets, self.troubles, self.spread.begun, tuple(sorted(self.spread.done))
 
 
-def test_in_every_order_of_events_it_ends_on_all_segments_that_are_not_drained():
+def test_any_event_order_ends_on_all_undrained_segments():
     waiting = [Story()]
     seen = {waiting[0].key}
     ends = 0
@@ -258,7 +258,7 @@ def test_in_every_order_of_events_it_ends_on_all_segments_that_are_not_drained()
     assert len(seen) > 1000
 
 
-def test_what_is_refused_comes_again_and_what_is_drained_or_pruned_does_not():
+def test_refused_messages_return_and_drained_segments_do_not():
     spread = spread_over(SPLIT)
     assert not spread.comes_again(M)
     spread.handle(SegmentRefused(L, NotReady("busy")), 1.0)

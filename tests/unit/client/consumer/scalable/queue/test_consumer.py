@@ -114,7 +114,7 @@ async def test_it_attaches_to_every_segment_as_pulsars_client_does() -> None:
             assert (one.initialPosition, one.force_topic_creation) == (LATEST, True)
 
 
-async def test_children_are_attached_when_the_layout_shows_them_from_their_first_message_and_make_nothing_h_d3():
+async def test_children_are_attached_from_first_message_without_creation_h_d3():
     async with a_world() as world:
         world.split(0)
         await world.on(0, 1, 2)
@@ -122,7 +122,7 @@ async def test_children_are_attached_when_the_layout_shows_them_from_their_first
         assert [(one.initialPosition, one.force_topic_creation) for one in children] == [(EARLIEST, False)] * 2
 
 
-async def test_a_sealed_segment_is_left_when_its_broker_says_that_the_subscription_is_drained_there_h_f13() -> None:
+async def test_sealed_segment_is_left_when_broker_reports_drain_h_f13() -> None:
     async with a_world() as world:
         world.split(0)
         await world.on(0, 1, 2)
@@ -131,7 +131,7 @@ async def test_a_sealed_segment_is_left_when_its_broker_says_that_the_subscripti
         assert len(world.asked()) == 3
 
 
-async def test_messages_of_all_segments_are_acknowledged_one_by_one_by_themselves_or_by_id() -> None:
+async def test_messages_of_all_segments_are_acknowledged_individually_or_by_id() -> None:
     async with a_world(2) as world:
         for segment in range(2):
             for entry in range(2):
@@ -160,7 +160,7 @@ async def test_what_is_refused_is_asked_for_by_itself() -> None:
         assert [(id.ledgerId, id.entryId) for id in asked.message_ids] == [(101, 1)]
 
 
-async def test_an_acknowledgement_for_a_segment_that_was_left_is_nothing_to_do() -> None:
+async def test_acknowledgement_for_segment_that_was_left_is_nothing_to_do() -> None:
     async with a_world() as world:
         world.scaled.deliver(0, 0, single(b"m"))
         message = await world.consumer.receive(60)
@@ -173,7 +173,7 @@ async def test_an_acknowledgement_for_a_segment_that_was_left_is_nothing_to_do()
         assert world.acks() == []
 
 
-async def test_of_a_drained_segment_all_is_confirmed_though_another_topic_has_one_of_its_number() -> None:
+async def test_drained_segment_is_confirmed_despite_equal_number_elsewhere() -> None:
     async with a_world(retry=True, started=False) as world:
         await world.consumer._start()
         consumers = world.scaled.consumers
@@ -197,7 +197,7 @@ async def test_of_a_drained_segment_all_is_confirmed_though_another_topic_has_on
         world.broker.handlers[K.CLOSE_CONSUMER] = world.scaled._close_consumer
 
 
-async def test_a_lost_connection_is_attached_again_and_makes_no_subscription_h_d9() -> None:
+async def test_lost_connection_is_reattached_without_creating_subscription_h_d9() -> None:
     async with a_world() as world:
         world.broker.cut()
         await world.broker.until(lambda: len(world.asked()) == 2)
@@ -207,7 +207,7 @@ async def test_a_lost_connection_is_attached_again_and_makes_no_subscription_h_d
         assert (await world.consumer.receive(60)).data == b"again"
 
 
-async def test_a_subscription_that_was_removed_ends_the_consumer_h_d9() -> None:
+async def test_subscription_that_was_removed_ends_consumer_h_d9() -> None:
     async with a_world(2) as world:
         world.scaled.refusals[world.scaled.name(0)] = [pb.SubscriptionNotFound]
         id = world.scaled.consumer(0)
@@ -218,7 +218,7 @@ async def test_a_subscription_that_was_removed_ends_the_consumer_h_d9() -> None:
 
 
 @pytest.mark.parametrize(("code", "error"), [(pb.AuthorizationError, NotAuthorized), (pb.ConsumerBusy, ConsumerBusy)])
-async def test_a_refusal_at_the_start_is_the_callers_and_leaves_nothing_behind(code, error) -> None:
+async def test_refusal_at_start_is_callers_and_leaves_nothing_behind(code, error) -> None:
     async with a_world(2, started=False) as world:
         world.scaled.refusals[world.scaled.name(1)] = [code]
         with pytest.raises(error):
@@ -226,14 +226,14 @@ async def test_a_refusal_at_the_start_is_the_callers_and_leaves_nothing_behind(c
         await world.broker.until(lambda: not world.scaled.consumers and not world.scaled.watching)
 
 
-async def test_a_deleted_topic_is_told_to_whoever_receives() -> None:
+async def test_deleted_topic_is_told_to_whoever_receives() -> None:
     async with a_world() as world:
         world.scaled.gone()
         with pytest.raises(TopicNotFound):
             await world.consumer.receive(60)
 
 
-async def test_a_paused_consumer_asks_for_nothing_on_new_segments_either() -> None:
+async def test_paused_consumer_asks_for_nothing_on_new_segments_either() -> None:
     async with a_world(paused=True) as world:
         world.split(0)
         await world.on(0, 1, 2)
@@ -275,7 +275,7 @@ class Buried:
 
 
 @pytest.mark.parametrize("topic", [str(TOPIC), PLAIN])
-async def test_what_is_put_off_before_and_after_a_migration_goes_where_its_consumer_listens(topic: str) -> None:
+async def test_delayed_retry_follows_topic_name_of_its_consumer(topic: str) -> None:
     made = Buried()
     async with a_world(started=False, topic=topic, make_outbox=made, retry=True) as world:
         world.scaled.layout = migrated((PLAIN,), now_ms=1)
@@ -289,7 +289,7 @@ async def test_what_is_put_off_before_and_after_a_migration_goes_where_its_consu
 
 
 @pytest.mark.parametrize(("topic", "dead"), [(str(TOPIC), f"{TOPIC}-DLQ"), (PLAIN, f"{PLAIN}-s-DLQ")])
-async def test_dead_letters_of_a_migrated_topic_go_to_one_topic(topic: str, dead: str) -> None:
+async def test_dead_letters_of_migrated_topic_go_to_one_topic(topic: str, dead: str) -> None:
     made = Buried()
     letters = DeadLetters(redeliveries_max=1)
     async with a_world(started=False, topic=topic, make_outbox=made, dead_letters=letters) as world:
@@ -305,7 +305,7 @@ async def test_dead_letters_of_a_migrated_topic_go_to_one_topic(topic: str, dead
 
 
 @pytest.mark.parametrize(("topic", "names"), [(str(TOPIC), [str(TOPIC)] * 2), (PLAIN, [PLAIN, str(TOPIC)])])
-async def test_messages_of_a_migrated_topic_have_its_name_whatever_the_segment(topic: str, names: list[str]) -> None:
+async def test_messages_of_migrated_topic_have_its_name_whatever_segment(topic: str, names: list[str]) -> None:
     async with a_world(started=False, topic=topic) as world:
         world.scaled.layout = migrated((PLAIN,), now_ms=1)
         await world.consumer._start()
@@ -316,7 +316,7 @@ async def test_messages_of_a_migrated_topic_have_its_name_whatever_the_segment(t
         assert found == names
 
 
-async def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_misuse() -> None:
+async def test_plain_id_and_disabled_retry_are_misuse() -> None:
     async with a_world() as world:
         with pytest.raises(Misuse, match="name its segment"):
             await world.consumer.acknowledge(MessageId(1, 2))
@@ -338,7 +338,7 @@ async def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_m
         ),
     ],
 )
-def test_what_a_queue_consumer_cannot_be_is_refused_before_anything_is_sent(topic, options, said):
+def test_unsupported_queue_options_are_refused_before_request(topic, options, said):
     with pytest.raises(Misuse, match=said):
         queueing_of(topic, "s", options)
 

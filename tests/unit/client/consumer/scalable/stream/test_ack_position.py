@@ -11,7 +11,7 @@ def test_places_are_ordered_by_ledger_entry_and_index_alone():
     assert AckPosition(2, 1, 0, size=3, unacked=0b111) == AckPosition(2, 1, 0, size=3, unacked=0b100)
 
 
-def test_place_goes_to_an_id_and_back():
+def test_place_goes_to_id_and_back():
     place = AckPosition(5, 6, 1, size=3, unacked=0b111)
     back = place_of_id(place.message_id)
     assert (back, back.size, back.unacked) == (place, 3, 0b111)
@@ -19,7 +19,7 @@ def test_place_goes_to_an_id_and_back():
     assert (whole.index, whole.size, whole.unacked) == (-1, 0, 0)
 
 
-def test_what_is_around_a_place_goes_to_an_id_and_back_and_the_first_chunk_of_a_message_is_not_taken_for_it():
+def test_surrounding_chunks_travel_in_id_and_are_no_acknowledgement():
     place = AckPosition(5, 6, around=(4, 9))
     assert place_of_id(MessageId.from_bytes(place.message_id.to_bytes())).around == (4, 9)
     assert place_of_id(MessageId(5, 6, first_chunk=MessageId(5, 4))).around is None

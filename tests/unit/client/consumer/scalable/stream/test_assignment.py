@@ -61,24 +61,24 @@ def test_what_is_taken_away_is_revoked_before_anything_is_opened():
     assert sorted(follow.segments) == [1, 2]
 
 
-def test_a_repeated_assignment_changes_nothing():
+def test_repeated_assignment_changes_nothing():
     follow = following(0, 1)
     assert follow.handle(assigned(0, 1), 1.0) == []  # 74 after 75
 
 
-def test_an_older_epoch_is_dropped_and_of_equal_ones_the_later_holds():
+def test_older_epoch_is_dropped_and_of_equal_ones_later_holds():
     follow = following(0, epoch=5)
     assert follow.handle(assigned(1, epoch=4), 1.0) == []
     assert follow.handle(assigned(0, 1, epoch=5), 1.0) == [OpenSegment(grant(1))]
 
 
-def test_a_generation_goes_before_the_epoch():
+def test_generation_goes_before_epoch():
     follow = following(0, epoch=5, generation=3)
     assert follow.handle(assigned(1, epoch=6, generation=2), 1.0) == []
     assert follow.handle(assigned(1, epoch=5, generation=4), 1.0) == [RevokeSegment(P), OpenSegment(grant(1))]
 
 
-def test_the_application_has_a_bounded_time_to_acknowledge_what_was_taken_away():
+def test_application_has_bounded_time_to_acknowledge_what_was_taken_away():
     follow = following(0)
     follow.handle(assigned(), 1.0)
     assert follow.due == 1.0 + REVOKED_DRAIN_S
@@ -86,7 +86,7 @@ def test_the_application_has_a_bounded_time_to_acknowledge_what_was_taken_away()
     assert follow.handle(TimePassed({}), follow.due) == [CloseSegment(P)]
 
 
-def test_a_segment_granted_again_while_it_closes_is_opened_after_that():
+def test_segment_granted_again_while_it_closes_is_opened_after_that():
     follow = following(0)
     follow.handle(assigned(), 1.0)
     assert follow.handle(assigned(0), 2.0) == []
@@ -94,7 +94,7 @@ def test_a_segment_granted_again_while_it_closes_is_opened_after_that():
     assert follow.handle(SegmentClosed(P), 3.0) == [OpenSegment(grant(0))]
 
 
-def test_a_segment_taken_away_again_while_it_closes_stays_away():
+def test_segment_taken_away_again_while_it_closes_stays_away():
     follow = following(0)
     for event in (assigned(), assigned(0), assigned(), SegmentSettled(P), SegmentClosed(P)):
         effects = follow.handle(event, 1.0)
@@ -112,7 +112,7 @@ def test_one_that_is_still_being_opened_is_closed_at_once():
 
 
 @pytest.mark.parametrize("error", [ConsumerBusy(), NotReady()])
-def test_a_busy_segment_is_tried_again_for_ever(error):
+def test_busy_segment_is_tried_again_for_ever(error):
     follow = AssignmentState()
     follow.handle(assigned(0), 0.0)
     now, waits = 0.0, []
@@ -130,7 +130,7 @@ def test_a_busy_segment_is_tried_again_for_ever(error):
     assert follow.due == pytest.approx(now + CLIENT_BACKOFF_S_MIN)
 
 
-def test_children_wait_here_for_every_ancestor_that_is_still_read_here():
+def test_children_wait_for_every_ancestor_read_here():
     again = SPLIT.split(L, now_ms=2)
     follow = AssignmentState()
     follow.handle(LayoutAdvanced(again), 0.0)
@@ -140,7 +140,7 @@ def test_children_wait_here_for_every_ancestor_that_is_still_read_here():
     assert follow.handle(SegmentClosed(P), 0.0) == [OpenSegment(grant(3))]
 
 
-def test_an_ended_segment_is_not_opened_again_by_the_same_plan():
+def test_ended_segment_is_not_opened_again_by_same_plan():
     follow = following(0, 1, generation=1)
     follow.handle(SegmentEnded(P), 0.0)
     assert follow.handle(assigned(0, 1, generation=1), 0.0) == []
@@ -149,7 +149,7 @@ def test_an_ended_segment_is_not_opened_again_by_the_same_plan():
     assert follow.handle(assigned(0, 1, generation=2), 0.0) == [OpenSegment(grant(0))]
 
 
-def test_a_pruned_segment_is_done():
+def test_pruned_segment_is_done():
     follow = AssignmentState()
     follow.handle(LayoutAdvanced(SPLIT), 0.0)
     follow.handle(assigned(0, 1), 0.0)
@@ -158,7 +158,7 @@ def test_a_pruned_segment_is_done():
 
 
 @pytest.mark.parametrize("error", [Superseded(), NotAuthorized()])
-def test_a_consumer_that_was_superseded_stops_and_does_not_come_back(error):
+def test_consumer_that_was_superseded_stops_and_does_not_come_back(error):
     follow = following(0, 1)
     follow.handle(assigned(0, 1, 2), 0.0)
     effects = follow.handle(SegmentRefused(R, error), 0.0)
@@ -168,7 +168,7 @@ def test_a_consumer_that_was_superseded_stops_and_does_not_come_back(error):
     assert follow.segments == {}
 
 
-def test_shared_boundaries_that_change_open_the_segment_anew():
+def test_shared_boundaries_that_change_open_segment_anew():
     follow = following(0)
     shared = SegmentGrant(P, grant(0).topic, buckets=((0, 0x7FFF), (0x8000, 0xFFFF)))
     assert follow.handle(Assigned(Epoch(1), (shared,)), 0.0) == [RevokeSegment(P)]
@@ -176,7 +176,7 @@ def test_shared_boundaries_that_change_open_the_segment_anew():
     assert follow.handle(SegmentClosed(P), 0.0) == [OpenSegment(shared)]
 
 
-def test_unacknowledged_messages_of_a_sealed_parent_are_warned_of_now_and_then():
+def test_unacknowledged_messages_of_sealed_parent_are_warned_of_periodically():
     follow = following(0)
     follow.handle(LayoutAdvanced(SPLIT), 0.0)
     assert follow.handle(TimePassed({P: 3}), 1.0) == []
@@ -209,7 +209,7 @@ def test_child_assigned_before_its_layout_arrives_is_opened_after_it():
     assert follow.handle(LayoutAdvanced(SPLIT), 3.0) == [OpenSegment(grant(1)), OpenSegment(grant(2))]
 
 
-def test_segment_missing_in_the_layout_of_its_assignment_is_opened_and_refused():
+def test_assigned_segment_missing_in_layout_is_opened_and_refused():
     follow = following(0)
     follow.handle(LayoutAdvanced(SPLIT), 0.0)
     assert follow.handle(assigned(0, 7), 1.0) == [OpenSegment(grant(7))]
@@ -236,7 +236,7 @@ def test_revoked_segment_that_was_warned_of_sets_no_past_timer():
     assert follow.due > HELD_BACK_WARN_S_MIN
 
 
-def test_refused_child_behind_a_revoked_parent_sets_no_past_timer():
+def test_refused_child_behind_revoked_parent_sets_no_past_timer():
     follow = following(0)
     follow.handle(LayoutAdvanced(SPLIT), 0.0)
     follow.handle(Assigned(Epoch(1), (grant(0), grant(1)), ordered=True), 0.0)
@@ -258,7 +258,7 @@ def test_answers_that_come_late_change_nothing():
     assert follow.handle(SegmentRefused(R, ConsumerBusy()), 0.0) == []
 
 
-def test_segment_granted_again_is_not_opened_after_the_end_of_the_consumer():
+def test_segment_granted_again_is_not_opened_after_end_of_consumer():
     follow = following(0, 1)
     follow.handle(assigned(1), 1.0)
     follow.handle(assigned(0, 1), 1.0)  # 0 comes back while it is revoked

@@ -222,6 +222,6 @@ class NeverClosesWhatWasTakenAway(AssignmentState):
     ],
     ids=lambda mutant: mutant.__name__,
 )
-def test_a_mutant_is_caught(mutant: type[AssignmentState]):
+def test_mutant_is_caught(mutant: type[AssignmentState]):
     with pytest.raises(Violation):
         lives(500, mutant)

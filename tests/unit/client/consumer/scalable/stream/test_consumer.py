@@ -41,7 +41,7 @@ async def test_consumer_registers_and_attaches_as_recorded() -> None:
             assert one.initialPosition == pb.CommandSubscribe.Earliest
 
 
-async def test_one_acknowledgement_covers_all_that_was_received_before_it_on_every_segment() -> None:
+async def test_one_acknowledgement_covers_earlier_messages_of_every_segment() -> None:
     async with a_world(2) as world:
         for entry in range(3):
             world.scaled.deliver(0, entry, single(b"low"))
@@ -54,7 +54,7 @@ async def test_one_acknowledgement_covers_all_that_was_received_before_it_on_eve
         assert world.consumer.unacknowledged == 1
 
 
-async def test_id_kept_as_bytes_acknowledges_what_the_message_would() -> None:
+async def test_id_kept_as_bytes_acknowledges_what_message_would() -> None:
     async with a_world(2) as world:
         world.scaled.deliver(0, 7, single(b"low"))
         await turns(lambda: world.consumer.queued == 1)
@@ -69,7 +69,7 @@ async def test_id_kept_as_bytes_acknowledges_what_the_message_would() -> None:
         assert world.consumer.unacknowledged == 0
 
 
-async def test_message_that_came_first_is_in_the_positions_of_every_later_one() -> None:
+async def test_first_message_is_in_positions_of_every_later_one() -> None:
     """A message is stamped in the step in which it leaves the inbox (H-F23), also of receives that wait."""
 
     async with a_world(2) as world:
@@ -82,7 +82,7 @@ async def test_message_that_came_first_is_in_the_positions_of_every_later_one() 
         assert dict(first.id.vector).keys() == {first.id.segment}
 
 
-async def test_part_of_a_batch_that_is_acknowledged_leaves_the_rest_of_it() -> None:
+async def test_part_of_batch_that_is_acknowledged_leaves_rest_of_it() -> None:
     async with a_world() as world:
         world.scaled.deliver(0, 0, single(b"0"))
         world.scaled.deliver(0, 1, batch(b"1", b"2", b"3"))
@@ -96,7 +96,7 @@ async def test_part_of_a_batch_that_is_acknowledged_leaves_the_rest_of_it() -> N
         assert world.acks()[1] == (world.scaled.name(0), 100, 1)
 
 
-async def test_children_are_read_when_the_parent_has_ended() -> None:
+async def test_children_are_read_when_parent_has_ended() -> None:
     async with a_world() as world:
         world.scaled.deliver(0, 0, single(b"parent"))
         (message,) = await world.take(1)
@@ -114,7 +114,7 @@ async def test_children_are_read_when_the_parent_has_ended() -> None:
         assert positions == [pb.CommandSubscribe.Latest, *[pb.CommandSubscribe.Earliest] * 2]
 
 
-async def test_children_handed_out_too_early_wait_for_the_parent_here() -> None:
+async def test_children_handed_out_too_early_wait_for_parent_here() -> None:
     """Not every controller holds them back (H-F1)."""
 
     async with a_world(ours=False) as world:
@@ -128,7 +128,7 @@ async def test_children_handed_out_too_early_wait_for_the_parent_here() -> None:
         await world.open(1, 2)
 
 
-async def test_segment_taken_away_is_left_when_what_was_received_of_it_is_acknowledged() -> None:
+async def test_revoked_segment_is_left_when_its_messages_are_acknowledged() -> None:
     async with a_world(2) as world:
         for entry in range(3):
             world.scaled.deliver(0, entry, single(b"low"))
@@ -146,7 +146,7 @@ async def test_segment_taken_away_is_left_when_what_was_received_of_it_is_acknow
         await world.open(1)
 
 
-async def test_segment_that_another_still_holds_is_tried_until_it_is_free() -> None:
+async def test_segment_held_by_another_is_retried_until_free() -> None:
     async with a_world(started=False) as world:
         world.scaled.refusals[world.scaled.name(0)] = [pb.ConsumerBusy, pb.ConsumerBusy]
         await world.consumer._start()
@@ -163,7 +163,7 @@ async def test_older_assignment_that_comes_late_takes_nothing_away() -> None:
         assert world.consumer.segments == [0, 1]
 
 
-async def test_lost_connection_registers_the_same_name_and_reads_on() -> None:
+async def test_lost_connection_registers_same_name_and_reads_on() -> None:
     async with a_world() as world:
         world.broker.cut()
         await world.broker.until(lambda: len(world.broker.kinds(K.SUBSCRIBE)) == 2)
@@ -175,7 +175,7 @@ async def test_lost_connection_registers_the_same_name_and_reads_on() -> None:
         assert (await world.take(1))[0].data == b"again"
 
 
-async def test_consumer_follows_the_controller_to_another_broker() -> None:
+async def test_consumer_follows_controller_to_another_broker() -> None:
     async with a_world() as world, a_scaled() as (other, _):
         world.scaled.controller = layouts.Address(other.broker.url)
         world.scaled.show()
@@ -183,7 +183,7 @@ async def test_consumer_follows_the_controller_to_another_broker() -> None:
         await world.consumer.close()  # while somebody is there to be left
 
 
-async def test_close_sends_what_is_acknowledged_leaves_the_segments_then_the_subscription_and_the_watch() -> None:
+async def test_close_sends_acknowledgements_then_leaves_segments_subscription_and_watch() -> None:
     async with a_world(ack_group_s=60.0) as world:
         world.scaled.deliver(0, 0, single(b"1"))
         (message,) = await world.take(1)
@@ -198,7 +198,7 @@ async def test_close_sends_what_is_acknowledged_leaves_the_segments_then_the_sub
             await world.consumer.acknowledge_cumulative(message)
 
 
-async def test_server_that_does_not_know_how_to_be_left_is_not_told() -> None:
+async def test_server_without_leave_command_receives_none() -> None:
     async with a_world(ours=False) as world:
         asked = world.broker.kinds(K.SCALABLE_TOPIC_SUBSCRIBE)[0].scalableTopicSubscribe
         assert not asked.HasField("initial_position")
@@ -214,7 +214,7 @@ async def test_controller_that_is_not_there_yet_is_asked_again() -> None:
         await world.open(0)
 
 
-async def test_refusal_of_the_registration_is_the_callers_and_leaves_nothing_behind() -> None:
+async def test_refusal_of_registration_is_callers_and_leaves_nothing_behind() -> None:
     async with a_world(started=False) as world:
         world.scaled.refusals[str(TOPIC)] = [pb.AuthorizationError]
         with pytest.raises(NotAuthorized):
@@ -231,7 +231,7 @@ async def test_deleted_topic_is_told_to_whoever_receives() -> None:
             await waiting
 
 
-async def test_iteration_ends_when_the_consumer_is_closed() -> None:
+async def test_iteration_ends_when_consumer_is_closed() -> None:
     async with a_world() as world:
         world.scaled.deliver(0, 0, single(b"1"))
         seen = []
@@ -276,7 +276,7 @@ async def test_message_of_another_consumer_is_not_acknowledged_here() -> None:
             await world.consumer.acknowledge_cumulative(MessageId(1, 2))
 
 
-async def test_consumer_that_leaves_while_its_controller_is_away_tells_it_when_it_is_back() -> None:
+async def test_leave_is_sent_when_absent_controller_returns() -> None:
     """Else its segments would wait for it for the whole grace period."""
 
     async with a_world() as world:

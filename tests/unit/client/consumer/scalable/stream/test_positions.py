@@ -27,7 +27,7 @@ def some_positions() -> Positions[int]:
     return positions
 
 
-def test_an_acknowledgement_covers_what_came_before_on_every_segment():
+def test_acknowledgement_covers_what_came_before_on_every_segment():
     positions = some_positions()
     positions.delivered(A, 1)
     positions.delivered(B, 7)
@@ -47,7 +47,7 @@ def test_what_is_acknowledged_already_is_not_acknowledged_again():
     assert positions.acknowledged(second) == []
 
 
-def test_where_something_before_it_is_still_to_come_each_message_is_acknowledged_for_itself():
+def test_messages_are_acknowledged_individually_while_earlier_one_is_pending():
     positions: Positions[int] = Positions(apart=lambda id: id in (3, 4))
     positions.opened(A)
     stamps = [positions.delivered(A, id) for id in (1, 2, 3, 4, 5)]
@@ -57,7 +57,7 @@ def test_where_something_before_it_is_still_to_come_each_message_is_acknowledged
     assert positions.unacked(A) == 0
 
 
-def test_an_id_that_was_kept_of_such_a_moment_covers_what_was_handed_out_here_and_itself():
+def test_id_kept_at_such_time_covers_messages_returned_here():
     positions: Positions[int] = Positions(apart=lambda id: id == 3)
     positions.opened(A)
     positions.delivered(A, 2)
@@ -66,7 +66,7 @@ def test_an_id_that_was_kept_of_such_a_moment_covers_what_was_handed_out_here_an
     assert positions.unacked(A) == 1
 
 
-def test_what_was_handed_out_again_behind_such_a_message_stays_to_be_acknowledged():
+def test_message_returned_behind_pending_one_stays_unacknowledged():
     positions: Positions[int] = Positions(apart=lambda id: id == 5)
     positions.opened(A)
     first = positions.delivered(A, 5)
@@ -77,7 +77,7 @@ def test_what_was_handed_out_again_behind_such_a_message_stays_to_be_acknowledge
     assert positions.acknowledged(again) == [(A, 4)]
 
 
-def test_what_comes_again_after_its_acknowledgement_was_lost_with_a_broker_is_acknowledged_again():
+def test_redelivery_after_lost_acknowledgement_is_acknowledged_again():
     positions = some_positions()
     assert positions.acknowledged(positions.delivered(A, 2)) == [(A, 2)]
     again = positions.delivered(A, 1)
@@ -88,7 +88,7 @@ def test_what_comes_again_after_its_acknowledgement_was_lost_with_a_broker_is_ac
     assert positions.covered({A: 2}) == [(A, 2)]
 
 
-def test_a_segment_taken_away_can_be_acknowledged_until_it_is_closed():
+def test_segment_taken_away_can_be_acknowledged_until_it_is_closed():
     positions = some_positions()
     stamp = positions.delivered(A, 1)
     late = positions.delivered(A, 2)
@@ -99,7 +99,7 @@ def test_a_segment_taken_away_can_be_acknowledged_until_it_is_closed():
         positions.delivered(A, 3)
 
 
-def test_a_segment_that_comes_back_is_not_acknowledged_by_what_was_handed_out_before():
+def test_reassigned_segment_is_not_acknowledged_by_earlier_messages():
     positions = some_positions()
     positions.delivered(A, 1)
     old = positions.delivered(B, 5)
@@ -110,7 +110,7 @@ def test_a_segment_that_comes_back_is_not_acknowledged_by_what_was_handed_out_be
     assert positions.unacked(A) == 1
 
 
-def test_what_is_delivered_again_is_done_with_the_first_acknowledgement():
+def test_what_is_delivered_again_is_done_with_first_acknowledgement():
     positions = some_positions()
     positions.delivered(A, 5)
     stamp = positions.delivered(A, 6)
@@ -123,7 +123,7 @@ def test_what_is_delivered_again_is_done_with_the_first_acknowledgement():
     assert positions.unacked(A) == 0
 
 
-def test_a_message_that_did_not_reach_the_application_is_not_covered():
+def test_message_that_did_not_reach_application_is_not_covered():
     positions = some_positions()
     first = positions.delivered(A, 1)
     stamp = positions.delivered(A, 2)
@@ -144,7 +144,7 @@ class StampsOnArrival(Positions[int]):
         return stamp
 
 
-def test_a_position_noted_apart_from_its_message_is_caught():
+def test_position_noted_apart_from_its_message_is_caught():
     positions = StampsOnArrival()
     positions.opened(A)
     positions.opened(B)
@@ -245,7 +245,7 @@ TestStreaming = Streaming.TestCase
 TestStreaming.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
-def test_ids_that_were_kept_cover_what_was_handed_out_up_to_them_on_open_segments():
+def test_kept_ids_cover_earlier_messages_of_open_segments():
     positions: Positions[int] = Positions()
     for segment in (SegmentId(1), SegmentId(2)):
         positions.opened(segment)
@@ -258,7 +258,7 @@ def test_ids_that_were_kept_cover_what_was_handed_out_up_to_them_on_open_segment
     assert positions.acknowledged(later) == [(SegmentId(1), 12), (SegmentId(2), 20)]
 
 
-def test_of_a_shared_segment_every_message_is_acknowledged_for_itself_whatever_its_id():
+def test_messages_of_shared_segment_are_acknowledged_individually():
     positions: Positions[int] = Positions()
     positions.opened(A, shared=True)
     positions.opened(B)
@@ -270,7 +270,7 @@ def test_of_a_shared_segment_every_message_is_acknowledged_for_itself_whatever_i
     assert positions.unacked(A) == 1
 
 
-def test_an_id_that_was_kept_of_a_shared_segment_covers_what_was_handed_out_before_it_here_and_else_itself():
+def test_kept_id_of_shared_segment_covers_earlier_messages_here():
     positions: Positions[int] = Positions()
     positions.opened(A, shared=True)
     for id in (7, 3, 9):

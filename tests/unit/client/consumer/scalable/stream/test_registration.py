@@ -21,7 +21,7 @@ def send_away(world: World, code: int) -> None:
     link.write(layouts.assigned(id, nothing, (code, "another has this name")))
 
 
-async def test_a_consumer_whose_name_another_took_lets_go_of_its_segments_and_ends_h_f9() -> None:
+async def test_consumer_with_taken_name_releases_segments_and_ends_h_f9() -> None:
     async with a_world(2) as world:
         send_away(world, pb.ConsumerBusy)
         with pytest.raises(Superseded, match="another has this name"):
@@ -30,7 +30,7 @@ async def test_a_consumer_whose_name_another_took_lets_go_of_its_segments_and_en
         assert len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 1
 
 
-async def test_a_consumer_whose_session_was_given_up_registers_again() -> None:
+async def test_consumer_whose_session_was_given_up_registers_again() -> None:
     async with a_world(2) as world:
         world.scaled.share = world.scaled.a_share(0, 1, generation=3)
         send_away(world, pb.ConsumerNotFound)
@@ -38,7 +38,7 @@ async def test_a_consumer_whose_session_was_given_up_registers_again() -> None:
         await world.open(0, 1)
 
 
-async def test_a_consumer_whose_subscription_is_removed_ends_and_does_not_register_again_h_d9() -> None:
+async def test_consumer_of_removed_subscription_ends_without_registration_h_d9() -> None:
     async with a_world(2) as world:
         world.scaled.deliver(0, 0, single(b"last"))
         await turns(lambda: world.consumer.queued == 1)
@@ -49,7 +49,7 @@ async def test_a_consumer_whose_subscription_is_removed_ends_and_does_not_regist
         assert len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 1
 
 
-async def test_a_consumer_whose_subscription_is_removed_while_its_connection_is_away_ends_h_d9() -> None:
+async def test_consumer_offline_at_removal_of_subscription_ends_h_d9() -> None:
     async with a_world(2) as world:
         world.scaled.refusals[str(TOPIC)] = [pb.ServiceNotReady, pb.SubscriptionNotFound]
         world.broker.cut()
@@ -59,7 +59,7 @@ async def test_a_consumer_whose_subscription_is_removed_while_its_connection_is_
         assert [one.resumes for one in said] == [False, True, True]  # what was removed is not to be made anew
 
 
-async def test_a_registration_that_never_was_answered_may_make_its_subscription() -> None:
+async def test_registration_that_never_was_answered_may_make_its_subscription() -> None:
     async with a_world(started=False) as world:
         world.scaled.refusals[str(TOPIC)] = [pb.ServiceNotReady]
         await world.consumer._start()
@@ -75,7 +75,7 @@ async def test_other_servers_are_not_told_that_it_was_registered_before() -> Non
         assert not any(one.scalableTopicSubscribe.HasField("resumes") for one in world.broker.kinds(kind))
 
 
-async def test_of_a_topic_that_is_deleted_the_topic_is_told_whatever_becomes_of_the_subscription() -> None:
+async def test_deleted_topic_is_reported_instead_of_removed_subscription() -> None:
     async with a_world(2) as world:
         world.scaled.gone()
         send_away(world, pb.SubscriptionNotFound)
@@ -85,7 +85,7 @@ async def test_of_a_topic_that_is_deleted_the_topic_is_told_whatever_becomes_of_
             await world.consumer.receive(30)
 
 
-async def test_a_consumer_that_ends_because_of_an_error_does_not_wait_for_a_controller_that_is_away() -> None:
+async def test_failed_consumer_does_not_wait_for_absent_controller() -> None:
     async with a_world() as world:
         world.broker.handlers[pb.BaseCommand.CONNECT] = lambda link, command: True  # nobody answers any more
         world.broker.cut()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real_clock
 K = pb.BaseCommand
 
 
-async def test_segment_that_was_pruned_is_left_out_and_the_others_are_read() -> None:
+async def test_pruned_segment_is_skipped_and_others_are_read() -> None:
     async with a_world(2, started=False) as world:
         world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound]
         await world.consumer._start()
@@ -41,7 +41,7 @@ async def test_consumer_that_was_fenced_ends_and_leaves_its_other_segments() -> 
         await turns(lambda: world.consumer.segments == [])
 
 
-def test_application_that_holds_its_children_back_is_warned_and_it_is_counted(caplog):
+def test_slow_application_is_warned_and_counted(caplog):
     async def body() -> None:
         async with a_world() as world:
             with caplog.at_level(logging.WARNING):
@@ -52,7 +52,7 @@ def test_application_that_holds_its_children_back_is_warned_and_it_is_counted(ca
     assert "children" in caplog.text
 
 
-async def test_end_that_a_foreign_broker_does_not_tell_again_is_asked_for() -> None:
+async def test_unrepeated_end_of_foreign_broker_is_requested() -> None:
     """Pulsar 5.0.0-M1 does not always say it to whoever comes to a drained segment: its children would stay unread."""
 
     async with a_world(ours=False) as world:
@@ -67,7 +67,7 @@ async def test_end_that_a_foreign_broker_does_not_tell_again_is_asked_for() -> N
         await world.open(1, 2)
 
 
-async def test_child_assigned_before_its_layout_arrives_is_read_behind_its_parent() -> None:
+async def test_child_assigned_before_layout_is_read_after_parent() -> None:
     async with a_world() as world:
         before, after = world.scaled.layout, world.scaled.layout.split(SegmentId(0), now_ms=1)
         world.scaled.layout = after
@@ -80,7 +80,7 @@ async def test_child_assigned_before_its_layout_arrives_is_read_behind_its_paren
         assert world.share.parts[SegmentId(1)].queue.behind == (world.share.parts[SegmentId(0)].queue,)
 
 
-async def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving() -> None:
+async def test_end_is_awaited_if_broker_treats_close_as_leave() -> None:
     async with a_world() as world:
         world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
         await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
@@ -89,7 +89,7 @@ async def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leav
         assert not world.broker.kinds(K.GET_LAST_MESSAGE_ID)
 
 
-async def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_a_foreign_broker_from_its_end() -> None:
+async def test_incomplete_message_does_not_block_end_on_foreign_broker() -> None:
     async with a_world(ours=False) as world:
         large, small = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
         world.scaled.deliver(0, 4, message.chunks(large, b"large", 3)[0])
@@ -105,7 +105,7 @@ async def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_
         assert acked == [3, 5, 4]
 
 
-async def test_all_chunks_of_a_message_between_others_are_acknowledged_with_it_also_after_the_connection_was_lost():
+async def test_all_chunks_between_others_are_acknowledged_after_reconnect():
     async with a_world() as world:
         half, large = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
         world.scaled.deliver(0, 3, message.chunks(half, b"half of it", 5)[0])
@@ -123,7 +123,7 @@ async def test_all_chunks_of_a_message_between_others_are_acknowledged_with_it_a
         )
 
 
-async def test_message_whose_time_is_up_does_not_keep_those_behind_it_from_being_acknowledged_together() -> None:
+async def test_expired_message_does_not_block_cumulative_acknowledgement() -> None:
     async with a_world(chunked_expire_s=0.0) as world:
         half, small = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
         world.scaled.deliver(0, 3, message.chunks(half, b"half of it", 5)[0])
@@ -210,7 +210,7 @@ async def test_listener_hears_gained_and_lost_segments_in_order() -> None:
     assert heard == [SegmentsChanged(world.consumer.topic, lost=(1,))]
 
 
-def test_error_of_a_listener_is_logged_and_the_consumer_goes_on(caplog):
+def test_error_of_listener_is_logged_and_consumer_goes_on(caplog):
     def fails(change: SegmentsChanged) -> None:
         raise ZeroDivisionError(change)
 

@@ -17,7 +17,7 @@ def filled(*ids: int) -> Outstanding[int]:
     return made
 
 
-def test_highest_id_up_to_a_stamp_is_not_of_later_ones():
+def test_highest_id_up_to_stamp_is_not_of_later_ones():
     made = filled(3, 5, 9)
     assert [made.highest(stamp) for stamp in (0, 1, 2, 3, 4)] == [None, 3, 5, 9, 9]
 
@@ -60,7 +60,7 @@ class Counted(int):
         return int.__ge__(self, other)
 
 
-def test_highest_id_costs_the_same_however_much_is_out():
+def test_highest_id_costs_same_however_much_is_out():
     """H-R5: the id of every message of a long backlog was read in quadratic time."""
     made: Outstanding[Counted] = Outstanding()
     for stamp in range(10_000):
@@ -71,7 +71,7 @@ def test_highest_id_costs_the_same_however_much_is_out():
 
 
 @given(st.lists(st.one_of(st.integers(0, 30), st.tuples(st.just("until"), st.integers(0, 40)), st.just("newest"))))
-def test_any_history_gives_what_a_plain_list_gives(steps):
+def test_any_history_gives_what_plain_list_gives(steps):
     made: Outstanding[int] = Outstanding()
     plain: list[tuple[int, int]] = []
     stamp = 0
