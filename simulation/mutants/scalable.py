@@ -16,6 +16,7 @@ from magnetar.client.consumer.scalable.checkpoint import segments as checkpoint_
 from magnetar.cluster.calls.topic_calls import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
+from magnetar.scalable import service
 from magnetar.scalable.consumers.stored_subscription import StoredSubscription
 from magnetar.scalable.consumers.stream_coordinator import StreamCoordinator
 from magnetar.scalable.leader.term import Term
@@ -161,7 +162,7 @@ def _restarted_ids() -> list[Patch]:
         return record if before is None else replace(real(None, *args, **more), incarnation=record.incarnation)
 
     real = record.created
-    return [(record, "created", created)]
+    return [(service, "created", created)]
 
 
 def _forgetful_checkpoint() -> list[Patch]:
