@@ -176,7 +176,7 @@ async def _handle(node: Node, request: Request) -> Response:
     for routes, parts in match:
         route = routes.get(method)
         if route is not None:
-            response = await _call(node, route, replace(request, parts=parts))
+            response = await _call(node, route, replace(request, parts=parts, method=method))
             return response if request.method != "HEAD" else await _head(response)
     return refused(405, f"{request.method} is not allowed here", allow=",".join(allowed))
 

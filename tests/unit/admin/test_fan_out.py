@@ -431,3 +431,18 @@ async def test_leader_that_leaves_is_followed_by_another_one(cluster: Cluster) -
     await settle()
     [after] = await leaders(others)
     assert after != leader.id
+
+
+async def test_unload_skips_partitions_that_are_not_loaded(cluster: Cluster) -> None:
+    topic = "/admin/v2/non-persistent/public/default/parts"
+    assert (await ask(cluster.members[0], "PUT", f"{topic}/partitions", 6)).status == 204
+    for member in (*cluster.members, cluster.members[0]):
+        assert (await ask(member, "PUT", f"{topic}/unload")).status == 204
+
+
+async def test_head_of_forwarded_request_has_status_of_get(cluster: Cluster) -> None:
+    await partitioned(cluster)
+    for member in cluster.members:
+        for shown in cluster.members:
+            path = f"/admin/v2/brokers/health?brokerId={shown.id}"
+            assert (await ask(member, "HEAD", path)).status == (await ask(member, "GET", path)).status == 200

@@ -89,7 +89,7 @@ async def unload(node: Node, request: Request) -> Response:
 
     parts = await partitions(node, name)
     if parts is not None:
-        await fan_out.of_owners(node, request, parts, unload_one, None)
+        await fan_out.of_owners(node, request, parts, unload_one, None, skips=TopicNotFound)
     elif await node.catalogue.exists(name):
         await unload_one(name)
     else:
