@@ -20,6 +20,7 @@ from magnetar.broker.connection.property_limits import Account
 class ProducerNames:
     def __init__(self, generate: Callable[[], str], account: Account) -> None:
         self.bytes = 0
+        self._cleared = False
         self._generate = generate
         self._account = account
         self._names: dict[str, list[str]] = {}  # by scalable topic, in the order of their first use
@@ -43,6 +44,8 @@ class ProducerNames:
 
     def remember(self, segment: TopicName, name: str) -> None:
         """A generated name is in use: by a client that reconnected, it comes from another connection."""
+        if self._cleared:  # an attachment that was under way when the connection ended
+            return
         topic = segment.parent.canonical
         names = self._names.get(topic, [])
         self._forget(topic)
@@ -56,6 +59,8 @@ class ProducerNames:
             self._change(self._size(topic))
 
     def clear(self) -> None:
+        """The connection has ended: nothing is remembered from now on."""
+        self._cleared = True
         self._names.clear()
         self._change(-self.bytes)
 

@@ -53,3 +53,13 @@ def test_full_account_keeps_newest_name_only() -> None:
         names.reserve(a_segment(topic), set())
     assert names.bytes < 500
     assert names.reserve(a_segment("b", 1), set()) == "generated-1"
+
+
+def test_attachment_ending_after_connection_charges_nothing() -> None:
+    account = Account()
+    names = names_of(account)
+    names.reserve(a_segment("t"), set())
+    names.clear()
+    names.reserve(a_segment("t"), set())
+    names.remember(a_segment("u"), "late")
+    assert (names.bytes, account.bytes) == (0, 0)
