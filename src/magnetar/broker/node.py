@@ -403,6 +403,8 @@ class Node:
         try:
             if name is not None:
                 await self.peers.owner(name).ask(DropOrphan(op="orphan", path=path, ledger=ledger))
+        except (Unavailable, Unknown):
+            raise  # each further call to an owner that does not answer would take as long: the sweep is repeated later
         except MagnetarError as error:
             log.info("orphan_kept", ledger=ledger, path=path, error=str(error))
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from magnetar.base.bundles import Bundle, Bundles, boundary_text, equal_bundles
-from magnetar.base.errors import InvalidRange, Misuse, NotFound
+from magnetar.base.errors import Corrupt, InvalidRange, Misuse, NotFound
 from magnetar.base.limits import BUNDLES_KEPT_MAX, BUNDLES_MAX
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata import paths
@@ -35,7 +35,11 @@ class NamespaceBundles:
         local = await self._cache.get(paths.local_policies(namespace))
         document = None if local is None else local.get("bundles")
         if document is not None:
-            return bundles_of(msgspec.convert(document, BundlesDocument))
+            try:
+                return bundles_of(msgspec.convert(document, BundlesDocument))
+            except msgspec.ValidationError as error:
+                words = f"the bundles in the local policies of {namespace} cannot be read: {error}"
+                raise Corrupt(words, path=paths.local_policies(namespace)) from error
         if policies is None or policies.bundles is None:
             raise NotFound("Namespace does not exist", namespace=str(namespace))
         return bundles_of(policies.bundles)

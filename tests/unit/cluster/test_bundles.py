@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.bundles import Bundle, equal_bundles
-from magnetar.base.errors import Misuse, NotFound
+from magnetar.base.errors import Corrupt, Misuse, NotFound
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.cluster.bundles import NamespaceBundles, bundles_of, document_of, wanted
 from magnetar.metadata import paths
@@ -43,6 +43,12 @@ async def test_split_is_seen_by_all_and_keeps_other_fields(world: World) -> None
     node = await world.store.get(paths.local_policies(NS))
     assert node is not None
     assert json.loads(node.value)["namespaceAntiAffinityGroup"] == "a"
+
+
+async def test_damaged_bundles_are_corrupt_with_their_path(world: World) -> None:
+    await world.store.put(paths.local_policies(NS), b'{"bundles":5}')
+    with pytest.raises(Corrupt, match="cannot be read"):
+        await NamespaceBundles(world.store).get(NS, await world.namespaces.get(NS))
 
 
 async def test_no_namespace_no_bundles(world: World) -> None:

@@ -68,11 +68,19 @@ class TopicWalk:
                     mine: list[TopicName] = []
                     for path in (f"{parent}/{part}" for part in page):
                         name = paths.scalable_of(path)
-                        if name is not None and await self.minds(name):
+                        if name is not None and await self._is_ours(name):
                             mine.append(name)
                         else:
                             self._resting.pop(path, None)  # it is read when this broker minds it again
                     yield mine
+
+    async def _is_ours(self, name: TopicName) -> bool:
+        """A record that cannot be read, of its namespace or its owner, stops the work of these topics alone."""
+        try:
+            return await self.minds(name)
+        except Corrupt as error:
+            log.warning("topic_walk_skipped", topic=str(name), error=str(error))
+            return False
 
     async def _read(self, names: list[TopicName]) -> AsyncIterator[tuple[TopicName, Record, Stat]]:
         for start in range(0, len(names), RECORDS_READ_AT_ONCE_MAX):

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from magnetar.base.limits import RECORDS_READ_AT_ONCE_MAX, WALK_REST_S
-from magnetar.base.names import topic_name
+from magnetar.base.names import namespace_name, topic_name
 from magnetar.broker.batch_read.holds import HoldRequest
 from magnetar.metadata import paths
+from magnetar.policy.policies import Policies
 from magnetar.scalable.leader.topic_walk import TopicWalk
 from tests.unit.broker.batch_read.test_holds import holds
 from tests.unit.scalable.world import NAME, Cluster, pass_s
@@ -139,3 +140,20 @@ async def test_hold_expires_when_its_owner_was_killed(cluster: Cluster) -> None:
     owner.kill()
     await pass_s(100)
     assert sum(one.marked("hold.expired") for one in cluster.living) == 1
+
+
+@pytest.mark.setup(2)
+async def test_damaged_bundles_of_namespace_stop_no_other_topic(cluster: Cluster) -> None:
+    for index in range(4):
+        await cluster.members[0].service.create(number(index))
+    damaged = namespace_name("public/aaa")
+    await cluster.members[0].node.namespaces.create(damaged, Policies())
+    await cluster.members[0].metadata.put(f"{paths.SCALABLE_TOPICS}/{damaged}/broken", b"{}")
+    await cluster.members[0].metadata.put(paths.local_policies(damaged), b'{"bundles":5}')
+    await pass_s(1)
+    walked: Counter[str] = Counter()
+    for member in cluster.living:
+        walk = member.service.walk()
+        walked.update([str(name) async for name in walk.names()])
+        walk.close()
+    assert {str(number(index)) for index in range(4)} <= set(walked)
