@@ -1,9 +1,9 @@
 """The blocks of backlogs in memory: what dispatchers read from files and have not handed out completely.
 
 One `BlockCache` is shared by all dispatchers of a broker and bounds their blocks together: the block read first goes
-first, and its dispatcher reads again when it needs one. Where many dispatchers have a block, each reads a smaller one,
-so that all of them fit. The number of concurrent reads is bounded too. A block is charged once, after its read: the
-path of a message does not ask here.
+first, and its dispatcher reads again when it needs one. Where the blocks of many dispatchers use half of the memory,
+each reads a smaller one, so that all of them fit. The number of concurrent reads is bounded too. A block is charged
+once, after its read: the path of a message does not ask here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class BlockCache:
 
     @property
     def read_bytes(self) -> int:
-        """The size of the next block."""
+        """The size of the next block: smaller ones only where half of the memory is used, since small backlogs that
+        were read to their end still have a block each."""
+        if self.bytes * 2 < self.bytes_max:
+            return BACKLOG_READ_BYTES_MAX
         return max(BACKLOG_READ_BYTES_MIN, min(BACKLOG_READ_BYTES_MAX, self.bytes_max // (len(self._sizes) + 1)))
 
     def put(self, holder: BlockHolder, run: Run) -> None:

@@ -55,3 +55,11 @@ def test_many_holders_read_smaller_blocks_that_all_fit() -> None:
             cache.put(holder, a_block(min(cache.read_bytes, 15 * MIB // 200)))
     assert sum(holder.released for holder in holders[100:]) == 0
     assert BACKLOG_READ_BYTES_MIN <= cache.read_bytes < 100_000
+
+
+def test_many_small_blocks_do_not_shrink_next_read() -> None:
+    """Subscriptions that caught up keep their last block: a long backlog beside them is read in large ones."""
+    cache = BlockCache(16 * MIB)
+    for holder in [Holder() for _ in range(5_000)]:
+        cache.put(holder, a_block(100))
+    assert cache.read_bytes == BACKLOG_READ_BYTES_MAX
