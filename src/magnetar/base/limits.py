@@ -64,6 +64,7 @@ STICKY_RANGES_MAX = 65_536  # Key_Shared ranges of one subscription: one for eac
 DELAYED_TICK_MS = 100  # delayed messages are due in steps of this: late by at most one step, never early
 DELAYED_POSITIONS_MAX = 1_000_000  # delayed messages of one subscription in memory; then it stops reading ahead
 DELAYED_STEP_BYTES = 320  # of one step of them, beside 8 bytes for each position: an array, a pair and two places
+DELAYED_SLOT_BYTES = 176  # of one position where keys are shared: the slot of its key is kept beside it
 SUBSCRIPTIONS_STATE_BYTES_MAX = 256 * 1024 * 1024  # of delayed messages of all subscriptions: 800,000 steps
 STATE_CHARGE_STEP_BYTES = 64 * 1024  # charged at a time: 200 steps of a subscription are free
 STATE_LOOK_S = 5.0  # a subscription that the sum stopped looks again after this: others may have released memory
@@ -72,6 +73,7 @@ DEDUP_PRODUCERS_MAX = 10_000  # producers whose sequence ids a topic remembers, 
 DEDUP_SPAN_MAX = 10_000  # sequence ids of one batch without keys that are looked at one by one after a merge
 CHUNK_OWNERS_MAX = 1_000  # half-delivered chunked messages of a subscription: the oldest loses its fixed consumer
 LEFTOVER_AGAIN_S = 1.0  # retry interval after the rest of a sealed segment could not be read
+POSITIONS_PASSED_MAX = 1_000  # acknowledged positions that one loop iteration passes in a check: about 2 ms
 SHARED_SHARE_ENTRIES_MAX = 20  # entries in a row to one Shared consumer before its neighbour's turn, as Pulsar
 
 # Managed ledgers and cursors

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt, MagnetarError
 from magnetar.base.ids import Position
-from magnetar.base.limits import LEFTOVER_AGAIN_S
+from magnetar.base.limits import LEFTOVER_AGAIN_S, POSITIONS_PASSED_MAX
 from magnetar.observe.log import get
 from magnetar.wire import entry
 
@@ -50,8 +50,10 @@ class IncompleteChunks:
     async def only(self, end: Position) -> bool:
         """Whether consumers have acknowledged everything except such chunks, also before the ancestors of the segment
         are done (H-F20). False: perhaps, but it cannot be read now."""
+        early = self._subscription.early
         left = await self._unfinished(end, self._subscription.is_acked)
-        return left is not None and left[1] is None
+        # Acknowledgements that were dropped during the check count for nothing.
+        return left is not None and left[1] is None and self._subscription.early is early
 
     async def _look(self, end: Position) -> None:
         subscription = self._subscription
@@ -92,7 +94,11 @@ class IncompleteChunks:
             if not is_acked(end) and await self._chunk(end) is None:
                 return [], end  # the common case: nothing before the end is read
             position = subscription.start()
+            passed = 0
             while position <= end:
+                passed += 1
+                if passed % POSITIONS_PASSED_MAX == 0:
+                    await asyncio.sleep(0)  # early acknowledgements are passed one by one, up to their maximum
                 if not is_acked(position):
                     chunk = await self._chunk(position)
                     uuid, place, chunks = chunk if chunk is not None else ("", 0, 1)

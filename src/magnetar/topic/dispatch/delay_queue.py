@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class DelayQueue:
-    __slots__ = ("_alarm_ms", "_cancel", "_charge", "_looks", "_ripe", "_topic", "index")
+    __slots__ = ("_alarm_ms", "_cancel", "_charge", "_looks", "_position_bytes", "_ripe", "_topic", "index")
 
-    def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None]) -> None:
+    def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None], position_bytes: int = 0) -> None:
+        """`position_bytes` is the memory that the dispatcher uses for each delayed position, beside the index."""
         self._topic = topic
         self._ripe = ripe
+        self._position_bytes = position_bytes
         self._alarm_ms: int | None = None
         self._cancel: Callable[[], None] | None = None
         self._charge = StateCharge(topic.managed.config.state)
@@ -48,7 +50,7 @@ class DelayQueue:
 
     def discard_upto(self, position: Position) -> None:
         self.index.discard_upto(position)
-        self._charge.settle(self.index.bytes)
+        self._settle()
 
     def holds(self, run: Run, index: int) -> bool:
         """Whether this entry is for later, in which case it is kept here until then."""
@@ -59,9 +61,12 @@ class DelayQueue:
         if deliver_at <= 0 or not self._topic.settings.delayed_delivery or deliver_at <= self._topic.runtime.wall():
             return False
         self.index.add(deliver_at, run.position(index))
-        self._charge.settle(self.index.bytes)
+        self._settle()
         self._set_alarm()
         return True
+
+    def _settle(self) -> None:
+        self._charge.settle(self.index.bytes + self._position_bytes * len(self.index))
 
     def clear(self) -> None:
         self.index = Delayed()
@@ -87,7 +92,7 @@ class DelayQueue:
         self._alarm_ms = None
         self._cancel = None
         positions = self.index.due(self._topic.runtime.wall(), DELAYED_DUE_MAX)
-        self._charge.settle(self.index.bytes)
+        self._settle()
         self._set_alarm()
         if positions:
             self._ripe(positions)

@@ -80,7 +80,9 @@ class EntrySource:
         topic = self._topic
         try:
             async with self._blocks.reads:
-                run = await topic.managed.read(start, self._blocks.read_bytes, BACKLOG_READ_ENTRIES_MAX)
+                run = None
+                if generation == self._generation:  # else the dispatcher jumped elsewhere while this read waited
+                    run = await topic.managed.read(start, self._blocks.read_bytes, BACKLOG_READ_ENTRIES_MAX)
             self.failed = None
         except MagnetarError as error:
             if not isinstance(error, NotFound) or topic.managed.has(start):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ConsumerBusy, Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import (
+    DELAYED_SLOT_BYTES,
     DISPATCH_RUN_ENTRIES_MAX,
     DISPATCH_TURN_RUNS_MAX,
     GIVEN_BACK_ENTRIES_MAX,
@@ -65,7 +66,7 @@ class KeySharedDispatcher:
         else:
             self.selector = AutoSplit()
         self.begun: ChunkAffinity[Consumer] = ChunkAffinity()
-        self.delay = DelayQueue(self.topic, self._ripe)
+        self.delay = DelayQueue(self.topic, self._ripe, DELAYED_SLOT_BYTES)
         self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
         self._delayed: dict[Position, int] = {}  # slots of what waits for its time

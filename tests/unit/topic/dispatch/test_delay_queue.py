@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from magnetar.base.ids import Position
-from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_STEP_BYTES, STATE_CHARGE_STEP_BYTES, STATE_LOOK_S
+from magnetar.base.limits import (
+    DELAY_ALARM_S_MAX,
+    DELAYED_SLOT_BYTES,
+    DELAYED_STEP_BYTES,
+    STATE_CHARGE_STEP_BYTES,
+    STATE_LOOK_S,
+)
 from magnetar.topic.dispatch.delay_queue import DelayQueue
 from magnetar.topic.subscriptions.consumer import KeyShared
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
@@ -165,6 +171,14 @@ async def test_full_account_stops_reading_ahead_until_there_is_room(world: World
     ack(topic, subscription_of(topic).consumers[0], out.delivered[0].position)
     subscription_of(topic).dispatcher.acked_to(positions[-1])
     assert account.bytes == 0
+
+
+async def test_key_shared_charges_slots_of_its_delayed_positions(world: World) -> None:
+    topic = await world.topic()
+    await world.consumer(topic, Out(), kind=KEY_SHARED, permits=1_000)
+    count = STATE_CHARGE_STEP_BYTES // DELAYED_SLOT_BYTES + 10
+    await delayed(world, topic, *[100.0] * count)  # one step of the index
+    assert world.config.state.bytes >= STATE_CHARGE_STEP_BYTES
 
 
 async def test_full_account_leaves_small_subscription_alone(world: World) -> None:

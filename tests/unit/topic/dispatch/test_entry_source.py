@@ -50,7 +50,7 @@ async def test_read_that_was_overtaken_by_jump_is_thrown_away(world: World) -> N
     assert source.take(positions[4]) is None
     source.reset()
     await settle()
-    assert len(arrived) == 1
+    assert (len(arrived), world.ledgers.reads) == (1, 0)
     assert source.take(positions[0]) is None  # must be read anew
     await settle()
     taken = source.take(positions[0])
