@@ -40,6 +40,8 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments=segments)
         if "billing" in words:
             broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}/subscriptions/billing", type="STREAM")
+        if words[1:3] == ["message", "consume"]:
+            magnetar("message", "produce", f"topic://public/default/{own}", "click")
         for hold in ("nightly", "readers"):
             if words[1] == "hold" and hold in words:
                 with Client(broker.url) as client:

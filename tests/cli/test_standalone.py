@@ -73,7 +73,7 @@ def test_security_in_file_ends_start(tmp_path: Path) -> None:
         "magnetar: the broker cannot start: the configuration requires authentication, TLS, which this version "
         "of Magnetar does not support",
         "  detail: settings=authenticationEnabled=true, tokenSecretKey=*****, brokerServicePortTls=6651",
-        "  run: the same command after you remove these settings from the file; until this version supports them, "
+        "  run: the same command after you remove these settings from the file. Until this version supports them, "
         "protect its ports with a proxy or a network that does",
         "  code: E203",
     ]
