@@ -63,7 +63,7 @@ class World(NamedTuple):
     sink: Sink
     topics: tuple[tuple[int, Topic], ...] = ()
     target: tuple[tuple[int, int], ...] = ()
-    marks: tuple[int, ...] = ()  # the highest sequence id of each lane
+    marks: tuple[int, ...] = ()  # the highest sequence id of each producer
     drivers: tuple[Driver, ...] = ()
     tasks: tuple[Task, ...] = ()
     brokers: tuple[Broker, ...] = (Broker(), Broker())
@@ -97,7 +97,7 @@ class Staging:
     rules: Rules
 
     def start(self, **faults: int) -> World:
-        sink = Sink(topic="t", name="s", life="l", lanes=(0, 0))
+        sink = Sink(topic="t", name="s", life="l", sequences=(0, 0))
         return World(sink, marks=(-1, -1), drivers=(Driver(),), **faults)  # type: ignore[arg-type]
 
     def moves(self, world: Any) -> Iterator[Move]:
@@ -261,12 +261,12 @@ class Staging:
             else:
                 sequence = chosen.first + broker.at
                 target, marks = world.target, list(world.marks)
-                if sequence > marks[chosen.lane] or not self.rules.deduplicates:
+                if sequence > marks[chosen.producer] or not self.rules.deduplicates:
                     target = (*target, stage.rows[broker.at])
-                    marks[chosen.lane] = max(sequence, marks[chosen.lane])
+                    marks[chosen.producer] = max(sequence, marks[chosen.producer])
                 after = world._replace(target=target, marks=tuple(marks))
                 step = self._broker(after, number, broker._replace(at=broker.at + 1))
-                yield f"broker {number} publishes {stage.rows[broker.at]} as {chosen.lane}:{sequence}", step, False
+                yield f"broker {number} publishes {stage.rows[broker.at]} as {chosen.producer}:{sequence}", step, False
         if broker.at > chosen.published:
             sink = self.rules.published(world.sink, chosen.number, broker.at, now_ms=1)
             if broker.at >= chosen.messages:

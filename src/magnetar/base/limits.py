@@ -9,7 +9,7 @@ MESSAGE_BYTES_MAX = 5 * 1024 * 1024  # what CONNECTED announces, Pulsar's defaul
 FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (SC-A1)
 HANDSHAKE_FRAME_BYTES_MAX = 16 * 1024  # before CONNECT is answered: the largest tokens have 8 KiB
 HANDSHAKE_S = 10.0  # from accept to CONNECT: stock clients send it immediately
-STRANGERS_MAX = 2_000  # connections before their CONNECT: 32 MiB of frames; beyond it the oldest goes
+HANDSHAKES_MAX = 2_000  # connections before their CONNECT: 32 MiB of frames; beyond it the oldest goes
 BATCH_MESSAGES_MAX = 1_000_000  # in one entry: stock clients send 1,000, and an uncompressed frame has no room for more
 BATCH_MESSAGE_BYTES_MIN = 6  # of one message in a batch: the size of its metadata, and the size of its payload in that
 RECEIPT_LEADS_CACHED_MAX = 10_000  # pairs of producer and ledger whose part of a receipt is remembered: about 3 MiB
@@ -501,7 +501,7 @@ SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers
 SPARK_IDLE_ASK_S = 0.02  # between two checks in that time
 
 # Staged publishing
-SINK_LANES = 4  # stages of a batch published concurrently; each lane is one producer that topics remember
+SINK_PRODUCERS = 4  # stages of a batch published concurrently; topics remember each of these producers
 SINK_STAGES_MAX = 4_096  # of one sink: its record stays below 500 KiB
 SINK_RUNS_MAX = 8  # runs of a query that a sink remembers, to distinguish concurrent from consecutive runs
 BATCHES_PUBLISHING_MAX = 8  # of one sink; then a commit waits: commits must not run away from what is readable

@@ -22,7 +22,7 @@ from magnetar.staged.machine import Sink
 VERSION = 1
 
 _ID = re.compile(r"([0-9a-f]{20})-([0-9a-f]{8})-(\d{1,18})")
-_FIELDS = frozenset(Sink.__struct_fields__) - {"extra"}
+_FIELDS = frozenset(Sink.__struct_encode_fields__) - {"extra"}
 
 
 class StageId(msgspec.Struct, frozen=True):
@@ -60,8 +60,8 @@ def stage_of(name: TopicName) -> StageId | None:
     return None if match is None else StageId(match[1], match[2], int(match[3]))
 
 
-def producer(sink: Sink, lane: int) -> str:
-    return f"{SINK_PREFIX}{digest(sink.topic, sink.name)}-{sink.life}-{lane}"
+def producer(sink: Sink, number: int) -> str:
+    return f"{SINK_PREFIX}{digest(sink.topic, sink.name)}-{sink.life}-{number}"
 
 
 def encode(sink: Sink) -> bytes:
@@ -99,5 +99,6 @@ def _check(sink: Sink) -> None:
     if len(set(numbers)) != len(numbers) or any(not 0 <= number < sink.issued for number in numbers):
         raise Corrupt("a sink lists a stage twice, or a stage that it never issued", sink=sink.name)
     for chosen in sink.chosen:
-        if not 0 <= chosen.lane < len(sink.lanes) or chosen.first + chosen.messages > sink.lanes[chosen.lane]:
-            raise Corrupt("a committed stage has a lane or sequence ids that were never allocated", sink=sink.name)
+        number, messages = len(sink.sequences), chosen.first + chosen.messages
+        if not 0 <= chosen.producer < number or messages > sink.sequences[chosen.producer]:
+            raise Corrupt("a committed stage has a producer or sequence ids that were never allocated", sink=sink.name)

@@ -4,10 +4,10 @@ Tasks write rows to their own stages, whose numbers are issued here and never re
 record. It is refused if its batch is not above the last one; otherwise exactly the named stages are chosen and all
 others up to that batch are dropped. A query identifies itself. It may repeat its own last batch and no earlier one: a
 query that asks for an earlier batch has lost its position and is refused, because its rows would be dropped silently.
-The leader of the sink publishes the chosen stages, batch after batch. Each stage is published under the name of a lane
-with sequence ids that were fixed by the commit. So a stage that is published twice, after a leader died or by two
-leaders, is stored once. An abort forgets only stages that were not chosen. Callers pass the time; this module performs
-no I/O.
+The leader of the sink publishes the chosen stages, batch after batch. Each stage is published under the name of one of
+the sink's producers, with sequence ids that were fixed by the commit. So a stage that is published twice, after a
+leader died or by two leaders, is stored once. An abort forgets only stages that were not chosen. Callers pass the time;
+this module performs no I/O.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from magnetar.base import validation
 from magnetar.base.errors import Busy, LimitExceeded, Misuse, Refused, StageNotFound
-from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_LANES, SINK_RUNS_MAX, SINK_STAGES_MAX
+from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_PRODUCERS, SINK_RUNS_MAX, SINK_STAGES_MAX
 
 NO_BATCH = -1
 
@@ -33,20 +33,20 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: int = 0
 
 
-class CommittedStage(msgspec.Struct, frozen=True, omit_defaults=True):
+class CommittedStage(msgspec.Struct, frozen=True, omit_defaults=True, rename={"producer": "lane"}):
     """A stage to publish, with fixed ids for every attempt and every leader. `first` is the sequence id of its first
     message; `partitions` is that of a partitioned topic at the commit, 0 for any other."""
 
     number: int
     batch: int
-    lane: int
+    producer: int  # its number among those of the sink
     first: int
     messages: int
     partitions: int = 0
     published: int = 0  # at least this many messages are stored
 
 
-class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, rename={"sequences": "lanes"}):
     """The record. `life` distinguishes our stages from those of an earlier record with this name."""
 
     topic: str
@@ -57,7 +57,7 @@ class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stages: tuple[Stage, ...] = ()
     chosen: tuple[CommittedStage, ...] = ()  # in the order of publishing
     dropped: tuple[int, ...] = ()  # stages whose topics are to be deleted
-    lanes: tuple[int, ...] = (0,) * SINK_LANES  # the next sequence id of each
+    sequences: tuple[int, ...] = (0,) * SINK_PRODUCERS  # the next id of each producer
     committed: tuple[int, ...] = ()  # the stages of the last batch
     query: str = ""  # the query that wrote them, if it identified itself
     run: str = ""  # of the query that began a stage last, behind the query's own id: `<query>/<run>`
@@ -145,11 +145,11 @@ def commit(
             raise Refused(f"stage {stage.number} {why}: nothing was committed, write the batch again", batch=batch)
     if len({one.batch for one in sink.chosen}) >= BATCHES_PUBLISHING_MAX:
         raise Busy("too many batches are still being published: try again", batches_max=BATCHES_PUBLISHING_MAX)
-    lanes, chosen = list(sink.lanes), list(sink.chosen)
-    for place, stage in enumerate(one for one in stages if one.messages):
-        lane = place % len(lanes)
-        chosen.append(CommittedStage(stage.number, batch, lane, lanes[lane], stage.messages, partitions))
-        lanes[lane] += stage.messages
+    sequences, chosen = list(sink.sequences), list(sink.chosen)
+    for index, stage in enumerate(one for one in stages if one.messages):
+        producer = index % len(sequences)
+        chosen.append(CommittedStage(stage.number, batch, producer, sequences[producer], stage.messages, partitions))
+        sequences[producer] += stage.messages
     kept = tuple(one for one in sink.stages if one.batch > batch)
     over = [one.number for one in sink.stages if one.batch <= batch and (one.number not in named or not one.messages)]
     after = _put(
@@ -160,7 +160,7 @@ def commit(
         query=_query(sink.run) if named else sink.query,
         stages=kept,
         chosen=tuple(chosen),
-        lanes=tuple(lanes),
+        sequences=tuple(sequences),
         dropped=(*sink.dropped, *over),
     )
     return after, Committed()
@@ -195,16 +195,16 @@ def deleted(sink: Sink, numbers: tuple[int, ...], *, now_ms: int) -> Sink:
 
 
 def due(sink: Sink) -> tuple[CommittedStage, ...]:
-    """What may be published now: of the oldest batch, the first stage of each lane. A batch waits for the one before
-    it, so that a key's rows come in the order of the batches."""
+    """What may be published now: of the oldest batch, the first stage of each producer. A batch waits for the one
+    before it, so that a key's rows come in the order of the batches."""
     if not sink.chosen:
         return ()
     batch = sink.chosen[0].batch
     first: dict[int, CommittedStage] = {}
     for chosen in sink.chosen:
         if chosen.batch == batch:
-            first.setdefault(chosen.lane, chosen)
-    return tuple(first[lane] for lane in sorted(first))
+            first.setdefault(chosen.producer, chosen)
+    return tuple(first[producer] for producer in sorted(first))
 
 
 def works(sink: Sink, *, now_ms: int) -> bool:
@@ -259,9 +259,9 @@ def validate(sink: Sink) -> None:
     assert all(0 <= one.published < one.messages for one in sink.chosen), "a published stage is dropped"
     ends: dict[int, int] = {}
     for chosen in sink.chosen:
-        assert ends.get(chosen.lane, chosen.first) == chosen.first, f"lane {chosen.lane}: sequence ids have no gap"
-        ends[chosen.lane] = chosen.first + chosen.messages
-    assert all(sink.lanes[lane] == end for lane, end in ends.items()), "a lane goes on behind its last stage"
+        assert ends.get(chosen.producer, chosen.first) == chosen.first, f"producer {chosen.producer} has no gap"
+        ends[chosen.producer] = chosen.first + chosen.messages
+    assert all(sink.sequences[producer] == end for producer, end in ends.items()), "ids go on after the last stage"
 
 
 def _seen(sink: Sink, run: str) -> tuple[str, Sink]:

@@ -48,13 +48,13 @@ def test_commit_chooses_named_stages_and_drops_others() -> None:
     sink, next_batch = begun(sink, 4)
     sink, _ = machine.commit(sink, 3, (two, one), partitions=2, now_ms=10)
     assert sink.last == 3
-    assert [(one.number, one.lane, one.first, one.messages, one.partitions) for one in sink.chosen] == [
+    assert [(one.number, one.producer, one.first, one.messages, one.partitions) for one in sink.chosen] == [
         (one, 0, 0, 5, 2),
         (two, 1, 0, 7, 2),
     ]
     assert sink.dropped == (late,)
     assert [stage.number for stage in sink.stages] == [next_batch]
-    assert sink.lanes[:2] == (5, 7)
+    assert sink.sequences[:2] == (5, 7)
 
 
 def test_sequence_ids_of_lane_go_on_over_batches() -> None:

@@ -60,7 +60,7 @@ class Topics:
     async def publish(self, sink: Sink, chosen: CommittedStage, stage: TopicName, saved: Saved) -> None:
         self._try("publish")
         assert stage in self.sealed
-        producer = codec.producer(sink, chosen.lane)
+        producer = codec.producer(sink, chosen.producer)
         for index, row in enumerate(self.stages[stage]):
             if index < chosen.published:
                 continue

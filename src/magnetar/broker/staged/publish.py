@@ -95,7 +95,7 @@ class StagePublisher:
         self._sink = sink
         self._chosen = chosen
         self._reader = reader
-        self._name = codec.producer(sink, chosen.lane)
+        self._name = codec.producer(sink, chosen.producer)
         self._read: deque[bytes] = deque()  # entries that have come
         self._held: deque[StageEntry] = deque()  # those that are next, opened
         self._at = 0  # the message that is published next

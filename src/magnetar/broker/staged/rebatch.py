@@ -89,8 +89,8 @@ class StageRebatcher:
     def sheaves(self) -> list[PrebuiltBatch]:
         """All complete entries since the last call."""
         batches = [
-            self._sheaf(place, first, last)
-            for place, pieces in enumerate(self._pieces)
+            self._sheaf(index, first, last)
+            for index, pieces in enumerate(self._pieces)
             for first, last in _runs(pieces, self.cutting)
         ]
         for pieces, numbers in zip(self._pieces, self._numbers, strict=True):
