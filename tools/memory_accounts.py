@@ -39,7 +39,7 @@ class Account:
 def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
     """Accounts for any number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
     return (
-        Account("connections before CONNECT", limits.STRANGERS_MAX * limits.HANDSHAKE_FRAME_BYTES_MAX),
+        Account("connections before CONNECT", limits.HANDSHAKES_MAX * limits.HANDSHAKE_FRAME_BYTES_MAX),
         Account("published messages and large commands in flight", publish_buffer_mb * MIB),
         Account("frames that are not whole", limits.PARTIAL_FRAMES_BYTES_MAX + limits.MESSAGE_BYTES_MAX),
         Account("names and properties of producers and consumers", limits.KEPT_BYTES_MAX),

@@ -27,7 +27,7 @@ from magnetar.scalable.machines.takeover import TakeOver
 from magnetar.scalable.record import record
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import SubscriptionState
-from magnetar.topic.dedup.dedup import Dedup, Spread
+from magnetar.topic.dedup.dedup import Dedup, KeylessSpread
 from magnetar.topic.dedup.snapshots import DedupSnapshots
 from magnetar.topic.dispatch.bucket_order import BucketOrder
 from magnetar.topic.measure import RangeRequest, TopicMeter
@@ -294,7 +294,7 @@ def _unkept() -> list[Patch]:
 
 def _unnumbered() -> list[Patch]:
     """After a merge it is unknown which parent may have a message without a key."""
-    return [(Spread, "numbers", lambda self, span, entry: None), (publish, "_spread_hash", lambda *given: None)]
+    return [(KeylessSpread, "numbers", lambda self, span, entry: None), (publish, "_spread_hash", lambda *given: None)]
 
 
 def _unset(world: WorldConfig, chance: random.Random) -> WorldConfig:

@@ -16,8 +16,8 @@ from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
 from magnetar.scalable.leader import migration
 from magnetar.scalable.machines import hold, seek, seek_target
-from magnetar.scalable.machines.hold import Due, Held
-from magnetar.scalable.machines.seek_target import SegmentTarget, Target, Where
+from magnetar.scalable.machines.hold import Due, StoredHold
+from magnetar.scalable.machines.seek_target import SegmentTarget, Target, TargetKind
 from magnetar.scalable.record.store import RecordStore
 from magnetar.topic.measure import RangeRequest, TopicMeter
 from magnetar.topic.topic import Topic
@@ -80,7 +80,7 @@ def _half_skips() -> list[Patch]:
 
     def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
         targets: dict[SegmentId, SegmentTarget] = real(target, layout)
-        ends = target.where is Where.LATEST
+        ends = target.where is TargetKind.LATEST
         return {id: stop for id, stop in targets.items() if layout.segment(id).is_active or not ends}
 
     real = seek_target.stops
@@ -95,7 +95,7 @@ def _left_behind() -> list[Patch]:
 def _sudden_end() -> list[Patch]:
     """A hold ends with its time, announced or not."""
 
-    def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
+    def due(held: StoredHold, now_ms: int, announced_for_s: float) -> Due:
         return Due.EXPIRE if held.keeps and now_ms >= held.until_ms else real(held, now_ms, announced_for_s)
 
     real = hold.due

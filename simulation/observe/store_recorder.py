@@ -16,7 +16,7 @@ from magnetar.base.ids import Position, SegmentId
 from magnetar.base.names import TopicName, decode, topic_name
 from magnetar.ledger.cursor.cursor import KIND
 from magnetar.metadata import paths
-from magnetar.scalable.machines.hold import Held
+from magnetar.scalable.machines.hold import StoredHold
 from magnetar.scalable.record import codec, subscription
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Early
@@ -185,7 +185,7 @@ class StoreRecorder:
             },
         )
 
-    def _hold(self, topic: str, name: str, held: Held) -> None:
+    def _hold(self, topic: str, name: str, held: StoredHold) -> None:
         """Records a hold whose end comes nearer or is withdrawn."""
         ends = (bool(held.warned_ms), bool(held.expired_ms))
         if ends == self._ends.get((topic, name), (False, False)):

@@ -20,7 +20,7 @@ from magnetar.base.ids import Position, SegmentId, Term
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.lineage import descends
 from magnetar.scalable.machines import assign, drain, read_ahead
-from magnetar.scalable.record.subscription import Early, Hold, Member, Plan, Subscription, Type
+from magnetar.scalable.record.subscription import Early, Hold, Member, StreamPlan, Subscription, Type
 from tests.model.explore import Found, explore
 from tests.model.world import Ref, Refs
 
@@ -160,7 +160,9 @@ class Stream:
     refused: Callable[[SegmentId, str, SegmentId, Layout], assign.Event] = ends_alone
     messages: int = 3
     ref: Refs = field(default_factory=Refs)
-    steps: dict[Any, tuple[Ref, tuple[Plan, ...]]] = field(default_factory=dict)  # of `assign`: they cost the most
+    steps: dict[Any, tuple[Ref, tuple[StreamPlan, ...]]] = field(
+        default_factory=dict
+    )  # of `assign`: they cost the most
     ancestries: dict[tuple[Ref, int], read_ahead.Ancestry] = field(default_factory=dict)
 
     def start(

@@ -126,10 +126,10 @@ def message_frame(made: pb.BaseCommand) -> bytes:
 @pytest.mark.slow
 def test_strangers_beyond_their_number_lose_oldest(bench: Bench) -> None:
     half = (limits.HANDSHAKE_FRAME_BYTES_MAX - 8).to_bytes(4, "big") + bytes(limits.HANDSHAKE_FRAME_BYTES_MAX - 100)
-    with ExitStack() as held, bench.charged("connections before CONNECT", more=limits.STRANGERS_MAX * 16 * 1024):
+    with ExitStack() as held, bench.charged("connections before CONNECT", more=limits.HANDSHAKES_MAX * 16 * 1024):
         began = time.monotonic()
         strangers = []
-        for _ in range(limits.STRANGERS_MAX):
+        for _ in range(limits.HANDSHAKES_MAX):
             strangers.append(held.enter_context(Talker(bench.broker.port, connected=False)))
             strangers[-1].say(half)
         strangers[0].socket.settimeout(0.2)

@@ -49,7 +49,9 @@ class WebServerProtocol(Protocol):
 class EmbeddedBroker:
     """`start` returns a broker that serves; then exactly one of `stop` and `kill`."""
 
-    def __init__(self, runtime: RealRuntime, files: HeldFiles, node: Node, lock: Lock, skin: WebServerProtocol) -> None:
+    def __init__(
+        self, runtime: RealRuntime, files: TrackedFiles, node: Node, lock: Lock, skin: WebServerProtocol
+    ) -> None:
         self._runtime = runtime
         self._files = files
         self._node = node
@@ -70,7 +72,7 @@ class EmbeddedBroker:
         settings = Settings(None, configuration)
         if settings.unknown:
             raise Misuse(f"unknown settings: {', '.join(sorted(settings.unknown))}")
-        files = HeldFiles()
+        files = TrackedFiles()
         runtime = make_runtime(files)
         try:
             node, lock = await open_engines(settings, runtime)
@@ -134,7 +136,7 @@ class EmbeddedBroker:
         await node.serve(await self._skin.start(host, settings.number("webServicePort")))
 
 
-class HeldFiles(RealFiles):
+class TrackedFiles(RealFiles):
     """Tracks open files, so that all of them can be closed immediately, as the kernel does for a process that ends."""
 
     __slots__ = ("_files", "_locks")

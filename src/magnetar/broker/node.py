@@ -40,10 +40,10 @@ from magnetar.base.limits import (
     UNREAD_BYTES_MAX,
 )
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.broker.connection.attach_rate import Pace
+from magnetar.broker.connection.attach_rate import AttachRate
 from magnetar.broker.connection.connection import Connection
 from magnetar.broker.connection.disconnect import Leaving
-from magnetar.broker.connection.handshake_limits import Strangers
+from magnetar.broker.connection.handshake_limits import HandshakeLimiter
 from magnetar.broker.connection.limits import ConnectionLimits, RefusalLog, reason, refusal
 from magnetar.broker.connection.partial_frames import PartialFrames
 from magnetar.broker.connection.property_limits import Account
@@ -180,10 +180,10 @@ class Node:
         self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
         self.turn = WriteBatch()
-        self.attaching = Pace()
+        self.attaching = AttachRate()
         self.connections: dict[Connection, None] = {}
         self.kept: Account = Account(share(KEPT_BYTES_MAX), share(OBJECTS_BYTES_MAX))
-        self.strangers, self.partial_frames = Strangers(), PartialFrames(share(PARTIAL_FRAMES_BYTES_MAX))
+        self.handshakes, self.partial_frames = HandshakeLimiter(), PartialFrames(share(PARTIAL_FRAMES_BYTES_MAX))
         self.unread = Unread(share(UNREAD_BYTES_MAX))
         self.requests = 0  # in progress, of all connections
         self.requests_max = share(REQUESTS_MAX)
@@ -335,7 +335,7 @@ class Node:
     def connection_opened(self, connection: Connection) -> None:
         self.connections[connection] = None
         self.metrics.connections_opened.value += 1
-        self.strangers.came(connection)
+        self.handshakes.add(connection)
         if why := refusal(self.connections, connection.address, self.sockets_max, self.settings):
             self.refusals.refused(connection.peer, why)
             connection.abort_unsaid()

@@ -16,7 +16,7 @@ from magnetar.base.errors import Misuse, Refused
 from magnetar.cli.output.output import Form, Output
 
 if TYPE_CHECKING:
-    from magnetar.cli.session import Session
+    from magnetar.cli.session import CommandSession
 
 EVERYWHERE = Group("Every command", sort_key=20)
 CHANGING = Group("Changes", sort_key=10)
@@ -95,11 +95,11 @@ class Common:
     def colors(self) -> bool:
         return not self.no_color and not os.environ.get("NO_COLOR")
 
-    def session(self, change: Change | None = None, *, unless: type[Refused] | None = None) -> Session:
+    def session(self, change: Change | None = None, *, unless: type[Refused] | None = None) -> CommandSession:
         """`unless`: an error of the broker which means that the work is already done."""
-        from magnetar.cli.session import Session
+        from magnetar.cli.session import CommandSession
 
-        return Session(self, change, unless=unless)
+        return CommandSession(self, change, unless=unless)
 
 
 @Parameter(name="*", group=CHANGING)

@@ -34,7 +34,7 @@ T = TypeVar("T")
 ELSEWHERE = "the same command with --admin-url (MAGNETAR_ADMIN_URL) set to the REST port, usually 8080"
 
 
-class Session:
+class CommandSession:
     """`with common.session(...) as session:`, then `session.admin`, `session.show`, `session.do`."""
 
     def __init__(self, common: Common, change: Change | None = None, *, unless: type[Refused] | None = None) -> None:

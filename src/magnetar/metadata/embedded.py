@@ -35,7 +35,7 @@ from magnetar.base.limits import (
 from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.path_checks import as_parent, check_limit, check_path, check_prefix, check_size
 from magnetar.metadata.store import ABSENT, Event, NamePage, Node, Session, Stat, Unsubscribe
-from magnetar.metadata.table import Operation, Ran, Table
+from magnetar.metadata.table import BatchResult, Operation, Table
 from magnetar.runtime.runtime import Runtime
 
 LANE = "metadata"
@@ -189,7 +189,7 @@ class EmbeddedStore:
         done = self._runtime.offload(lambda: self._table.run(works), LANE)
         done.add_done_callback(partial(self._answer, batch))
 
-    def _answer(self, batch: list[tuple[Operation, asyncio.Future[Any]]], done: asyncio.Future[Ran]) -> None:
+    def _answer(self, batch: list[tuple[Operation, asyncio.Future[Any]]], done: asyncio.Future[BatchResult]) -> None:
         error = done.exception()
         if error is None:
             ran = done.result()

@@ -50,7 +50,7 @@ class Operation(Protocol):
     def __call__(self, table: Table, /) -> Any: ...
 
 
-class Ran(NamedTuple):
+class BatchResult(NamedTuple):
     answers: list[Any]  # a result or a MagnetarError each
     events: list[Event]
 
@@ -111,7 +111,7 @@ class Table:
         self._events.clear()
         return self._session
 
-    def run(self, works: list[Operation]) -> Ran:
+    def run(self, works: list[Operation]) -> BatchResult:
         """Runs all operations in one transaction; a refusal concerns one operation, a failure of the file all of
         them."""
         answers: list[Any] = []
@@ -135,7 +135,7 @@ class Table:
                 raise _translated(error, self._path) from error
             raise
         events, self._events = self._events, []
-        return Ran(answers, events)
+        return BatchResult(answers, events)
 
     def close(self) -> None:
         try:

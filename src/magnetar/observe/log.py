@@ -47,7 +47,7 @@ class ClientWarnings(logging.Handler):
 logging.getLogger(ROOT).addHandler(ClientWarnings())
 
 
-class Said:
+class LogEvent:
     """One log line: its event and its fields. `counted`: the number of such lines is bounded, independent of peers."""
 
     __slots__ = ("counted", "event", "facts")
@@ -71,33 +71,33 @@ class Log:
 
     def debug(self, event: str, **facts: object) -> None:
         if self.enabled(logging.DEBUG):
-            self._logger._log(logging.DEBUG, Said(event, facts), ())
+            self._logger._log(logging.DEBUG, LogEvent(event, facts), ())
 
     def info(self, event: str, **facts: object) -> None:
         if self.enabled(logging.INFO):
-            self._logger._log(logging.INFO, Said(event, facts), ())
+            self._logger._log(logging.INFO, LogEvent(event, facts), ())
 
     def warning(self, event: str, **facts: object) -> None:
         if self.enabled(logging.WARNING):
-            self._logger._log(logging.WARNING, Said(event, facts), ())
+            self._logger._log(logging.WARNING, LogEvent(event, facts), ())
 
     def error(self, event: str, **facts: object) -> None:
         if self.enabled(logging.ERROR):
-            self._logger._log(logging.ERROR, Said(event, facts), ())
+            self._logger._log(logging.ERROR, LogEvent(event, facts), ())
 
     def crashed(self, event: str, error: BaseException, **facts: object) -> None:
         """An unexpected error, with its traceback."""
         if self.enabled(logging.ERROR):
-            self._logger._log(logging.ERROR, Said(event, {**facts, "error": error}), (), exc_info=error)
+            self._logger._log(logging.ERROR, LogEvent(event, {**facts, "error": error}), (), exc_info=error)
 
     def once(self, event: str, **facts: object) -> None:
         """A warning that also applies to repetitions, and is written only the first time."""
-        key = str(Said(event, facts))
+        key = str(LogEvent(event, facts))
         if key in self._once or len(self._once) >= LOG_ONCE_KEYS_MAX:
             return
         self._once[key] = None
         if self.enabled(logging.WARNING):
-            self._logger._log(logging.WARNING, Said(event, facts, counted=True), ())
+            self._logger._log(logging.WARNING, LogEvent(event, facts, counted=True), ())
 
 
 def get(name: str) -> Log:
@@ -148,8 +148,8 @@ class Limited(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         self.settle(record.created)
         event = record.msg
-        kind = f"{record.name}: {event.event if isinstance(event, Said) else event}"
-        if (isinstance(event, Said) and event.counted) or self._limiter.admit(
+        kind = f"{record.name}: {event.event if isinstance(event, LogEvent) else event}"
+        if (isinstance(event, LogEvent) and event.counted) or self._limiter.admit(
             kind[:LOG_VALUE_CHARS_MAX], record.created
         ):
             super().emit(record)
@@ -157,7 +157,7 @@ class Limited(logging.StreamHandler[TextIO]):
     def settle(self, now_s: float) -> None:
         """Reports lines that were dropped until a second ago."""
         for kind, dropped in self._limiter.overdue(now_s):
-            event = Said("log_lines_dropped", {"of": kind, "lines": dropped})
+            event = LogEvent("log_lines_dropped", {"of": kind, "lines": dropped})
             super().emit(logging.LogRecord(ROOT + ".log", logging.WARNING, "", 0, event, (), None))
 
 
@@ -193,7 +193,7 @@ def _cut_traceback(logger: object, method: str, event: MutableMapping[str, Any])
 def _facts(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     record: logging.LogRecord = event["_record"]
     event["component"] = record.name.removeprefix(ROOT + ".")
-    if isinstance(record.msg, Said):
+    if isinstance(record.msg, LogEvent):
         event["event"] = record.msg.event
         for key, value in record.msg.facts.items():
             event.setdefault(key, _fact(value))

@@ -31,7 +31,7 @@ DEFAULT_LAYER = "default"  # the table's own value: nothing was said anywhere
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class EffectiveSetting:
     """`layer` is the effective one; `said` lists every layer with a value, the strongest first."""
 
     key: str
@@ -100,7 +100,9 @@ class Settings:
         assert isinstance(value, str), key
         return value
 
-    def explain(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Explained:
+    def explain(
+        self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None
+    ) -> EffectiveSetting:
         setting = _known(key)
         layers: list[tuple[str, Value]] = []
         if topic is not None and setting.topic and (value := _dig(topic, setting.topic)) is not None:
@@ -109,7 +111,7 @@ class Settings:
             layers.append(("namespace", value))
         layers += [(name, layer[key]) for name, layer in self._layers.items() if key in layer]
         layers.append((DEFAULT_LAYER, setting.default))
-        return Explained(key, layers[0][1], layers[0][0], layers)
+        return EffectiveSetting(key, layers[0][1], layers[0][0], layers)
 
     # The dynamic layer
 

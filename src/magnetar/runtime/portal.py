@@ -174,9 +174,9 @@ class _Turns(selectors.DefaultSelector):
         if self._held:
             self.wake()
         events = super().select(timeout)
-        for place, (key, _) in enumerate(events):
+        for index, (key, _) in enumerate(events):
             if key.data == self._answer:
-                del events[place]
+                del events[index]
                 key.data()
                 break
         return events

@@ -37,7 +37,7 @@ from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.consumers.assignment import Assignment, Listener
 from magnetar.scalable.consumers.registrations import StreamRegistrations
 from magnetar.scalable.leader.controller import Controller, ControllerContext
-from magnetar.scalable.leader.metrics import Figures
+from magnetar.scalable.leader.metrics import LeaderMetrics
 from magnetar.scalable.leader.operations import Operation, Operations, begun
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.leader.subscription_runner import work
@@ -50,7 +50,7 @@ from magnetar.scalable.machines.buckets import shared_out
 from magnetar.scalable.machines.effects import Finished, StepDown
 from magnetar.scalable.machines.reshape import Request
 from magnetar.scalable.machines.seek_target import Target
-from magnetar.scalable.machines.sessions import Session
+from magnetar.scalable.machines.sessions import ConsumerSession
 from magnetar.scalable.machines.subscription_change import SubscriptionChange
 from magnetar.scalable.record import codec
 from magnetar.scalable.record.leader import decode_leader
@@ -93,7 +93,7 @@ class ScalableTopics:
         self.members = self._views.members
         self._walk: TopicWalk | None = None
         self._controllers: dict[str, Controller] = {}
-        self.figures = Figures(self._operations, self._controllers)
+        self.figures = LeaderMetrics(self._operations, self._controllers)
         self._context = ControllerContext(
             runtime=runtime,
             records=self.records,
@@ -361,7 +361,7 @@ class ScalableTopics:
 
     # Looking
 
-    def sessions(self, name: TopicName, subscription: str) -> Mapping[str, Session] | None:
+    def sessions(self, name: TopicName, subscription: str) -> Mapping[str, ConsumerSession] | None:
         """The consumers of a stream subscription by name, while this broker leads the topic."""
         coordinator = self._streams.coordinator(name, subscription)
         return None if coordinator is None else coordinator.expected

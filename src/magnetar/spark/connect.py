@@ -21,7 +21,7 @@ from magnetar.client.read_client import ReadClient
 from magnetar.layout.readable_range import DONE, START, ReadPosition
 from magnetar.spark.process import this_run
 from magnetar.spark.source.magnetar_topics import MagnetarTopicInfo
-from magnetar.spark.source.multi_query import Fixed, Several
+from magnetar.spark.source.multi_query import Fixed, MultiQuery
 from magnetar.spark.source.options import SourceOptions, Target
 from magnetar.spark.source.pulsar_topics import PulsarTopicInfo
 from magnetar.spark.source.query import AnyQuery, Query
@@ -66,7 +66,7 @@ def query(options: SourceOptions) -> AnyQuery:
         if not options.several:
             return await one(options)
         topics = NamespaceTopics(client, options) if options.namespace else Fixed(options.topics)
-        return Several(options, topics, one, client.runtime.monotonic, tell)
+        return MultiQuery(options, topics, one, client.runtime.monotonic, tell)
 
     return run(options.url, made)
 

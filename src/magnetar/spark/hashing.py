@@ -54,8 +54,8 @@ def _together(keys: Bytes, length: int) -> Hashes:
         state = _turned(state, 13) * _FIVE + _ADD
     if length % 4:
         tail = np.zeros(len(keys), np.uint32)
-        for place in range(length % 4):
-            tail |= keys[:, blocks * 4 + place].astype(np.uint32) << np.uint32(8 * place)
+        for index in range(length % 4):
+            tail |= keys[:, blocks * 4 + index].astype(np.uint32) << np.uint32(8 * index)
         state ^= _mixed(tail)
     state ^= np.uint32(length)
     state ^= state >> np.uint32(16)

@@ -87,8 +87,8 @@ class NonPersistentTopic:
         first = self.entries_in
         run = Run(sends.body, sends.offsets, sends.counts, sends.messages, 0, first)
         frames = [
-            broker_frames.receipt(producer.id, sequence, highest, 0, first + place)
-            for place, (sequence, highest) in enumerate(zip(sends.sequence_ids, sends.highest_ids, strict=True))
+            broker_frames.receipt(producer.id, sequence, highest, 0, first + index)
+            for index, (sequence, highest) in enumerate(zip(sends.sequence_ids, sends.highest_ids, strict=True))
         ]
         producer.outlet.write(b"".join(frames))
         producer.messages_in += run.messages

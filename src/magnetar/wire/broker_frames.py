@@ -148,8 +148,8 @@ def messages(
     size = entry_size = body_size = -1
     entry = first_entry + start
     begin = offsets[start]
-    for place in range(start + 1, stop + 1):
-        end = offsets[place]
+    for index in range(start + 1, stop + 1):
+        end = offsets[index]
         entry_bytes = _WHOLE[entry] if entry <= _LOW_MASK else varint(entry)
         if len(entry_bytes) != entry_size:
             entry_size = len(entry_bytes)
@@ -226,10 +226,10 @@ def _receipts_with_highest(
     parts: list[bytes] = []
     append = parts.append
     entry = first_entry
-    for place in range(len(sequence_ids)):
-        sequence_bytes = varint(sequence_ids[place])
+    for index in range(len(sequence_ids)):
+        sequence_bytes = varint(sequence_ids[index])
         entry_bytes = varint(entry)
-        highest_bytes = varint(highest_ids[place])
+        highest_bytes = varint(highest_ids[index])
         id_size = len(id_lead) + len(entry_bytes)
         size = len(lead) + len(sequence_bytes) + 3 + id_size + len(highest_bytes)
         append(_HEADER.pack(size + 8, size + 4) + bytes((0x08, 7, 0x3A, size)) + lead)

@@ -71,9 +71,9 @@ def chunks(
     metadata.num_chunks_from_msg = -(-len(whole) // chunk_bytes_max)
     metadata.total_chunk_msg_size = len(whole)
     entries = []
-    for place in range(metadata.num_chunks_from_msg):
-        metadata.chunk_id = place
-        entries.append(close_entry(metadata, whole[place * chunk_bytes_max : (place + 1) * chunk_bytes_max]))
+    for index in range(metadata.num_chunks_from_msg):
+        metadata.chunk_id = index
+        entries.append(close_entry(metadata, whole[index * chunk_bytes_max : (index + 1) * chunk_bytes_max]))
     return entries
 
 

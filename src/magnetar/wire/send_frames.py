@@ -73,9 +73,9 @@ def batch_payload(
     opening = high_bytes = sized_bytes = b""
     shape = high = sized = -1
     plain = 0
-    for place, payload in enumerate(payloads):
+    for index, payload in enumerate(payloads):
         if sequences is not None:
-            sequence = sequences[place]
+            sequence = sequences[index]
         size = len(payload)
         # Inlined `varint`: the call costs more than the work.
         if sequence <= _LOW_MASK:
@@ -85,7 +85,7 @@ def batch_payload(
                 high = sequence >> _LOW_BITS
                 high_bytes = varint(high)
             sequence_bytes = _LOW[sequence & _LOW_MASK] + high_bytes
-        fields = None if extras is None else extras.get(place)
+        fields = None if extras is None else extras.get(index)
         if fields is not None:
             before, between, after = fields
             if size != sized:

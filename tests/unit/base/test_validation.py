@@ -26,9 +26,9 @@ from magnetar.scalable.machines import (
     subscription_change,
     takeover,
 )
-from magnetar.scalable.machines.seek_target import Target, Where
+from magnetar.scalable.machines.seek_target import Target, TargetKind
 from magnetar.scalable.record.record import Record
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type
+from magnetar.scalable.record.subscription import Hold, StreamPlan, Subscription, Type
 from magnetar.staged import machine as staged
 from magnetar.topic.dispatch.key_order import KeyOrder
 from magnetar.topic.producers.access import Mode, ProducerAccess, Request
@@ -43,11 +43,13 @@ def leader_without_a_term() -> None:
 
 
 def two_sessions_of_one_name() -> None:
-    sessions.validate(sessions.Sessions((sessions.Session("a", 1), sessions.Session("a", 2)), generation=2))
+    sessions.validate(
+        sessions.Sessions((sessions.ConsumerSession("a", 1), sessions.ConsumerSession("a", 2)), generation=2)
+    )
 
 
 def segment_read_alone_and_together() -> None:
-    assign.validate(Plan(1, (Hold(S0, "a", "a", ("b", "c")),)))
+    assign.validate(StreamPlan(1, (Hold(S0, "a", "a", ("b", "c")),)))
 
 
 def reshape_without_a_plan() -> None:
@@ -63,7 +65,7 @@ def drain_of_a_stored_latch() -> None:
 
 
 def seek_without_its_record() -> None:
-    seek.validate(seek.Seeking("op", "s", Target(Where.EARLIEST), seek.Phase.MOVE, RECORD))
+    seek.validate(seek.Seeking("op", "s", Target(TargetKind.EARLIEST), seek.Phase.MOVE, RECORD))
 
 
 def subscription_removed_before_the_mark() -> None:
@@ -94,8 +96,10 @@ def queue_segment_open_after_the_end() -> None:
 
 def stage_chosen_and_dropped() -> None:
     chosen = staged.CommittedStage(0, 0, 0, 0, 1)
-    lanes = (1, *(0,) * (staged.SINK_LANES - 1))
-    staged.validate(staged.Sink(topic="t", name="s", life="", issued=1, chosen=(chosen,), dropped=(0,), lanes=lanes))
+    sequences = (1, *(0,) * (staged.SINK_PRODUCERS - 1))
+    staged.validate(
+        staged.Sink(topic="t", name="s", life="", issued=1, chosen=(chosen,), dropped=(0,), sequences=sequences)
+    )
 
 
 def exclusive_producer_beside_another() -> None:

@@ -17,7 +17,7 @@ from magnetar.base.errors import Conflict, Misuse, Moved
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import Domain, TopicName
 from magnetar.client.documents.topics import ResetCursor
-from magnetar.scalable.machines.seek_target import Target, Where, at_places
+from magnetar.scalable.machines.seek_target import Target, TargetKind, at_places
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -54,7 +54,7 @@ def place(request: Request) -> Callable[[Record], Target]:
         target, name = request.need(ResetCursor), request.topic
         position = Position(target.ledgerId, target.entryId)
         if position in (BEFORE_ALL, AFTER_ALL):
-            return Target(Where.EARLIEST if position == BEFORE_ALL else Where.LATEST)
+            return Target(TargetKind.EARLIEST if position == BEFORE_ALL else TargetKind.LATEST)
         for segment in record.layout.segments:
             if segment.legacy_topic == str(name) and segment.ending is not None and position <= segment.ending.end:
                 return at_places({segment.id: Position(position.ledger, position.entry + target.excluded)})

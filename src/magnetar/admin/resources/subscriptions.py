@@ -23,7 +23,7 @@ from magnetar.base.names import check_given
 from magnetar.broker.segments.cursors import given, life, ours
 from magnetar.client.documents.topics import ResetCursor
 from magnetar.ledger.properties import check_size
-from magnetar.scalable.machines.seek_target import Target, Where, at_time
+from magnetar.scalable.machines.seek_target import Target, TargetKind, at_time
 from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.topic.topic import Topic
 
@@ -143,7 +143,7 @@ async def skip(node: Node, request: Request) -> Response:
 
 
 async def skip_all(node: Node, request: Request) -> Response:
-    if await migrated_subscriptions.sought(node, request, lambda _: Target(Where.LATEST)):
+    if await migrated_subscriptions.sought(node, request, lambda _: Target(TargetKind.LATEST)):
         return DONE
 
     async def clear(topic: Topic, target: Subscription) -> None:

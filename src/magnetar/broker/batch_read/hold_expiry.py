@@ -22,7 +22,7 @@ from magnetar.observe.log import get
 from magnetar.observe.metrics import Sample
 from magnetar.scalable.leader.topic_walk import TopicWalk
 from magnetar.scalable.machines import hold
-from magnetar.scalable.machines.hold import Due, Held
+from magnetar.scalable.machines.hold import Due, StoredHold
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState
 
@@ -56,7 +56,7 @@ class HoldExpirer:
     def __init__(
         self,
         node: HoldExpiryNode,
-        lag: Callable[[TopicName, Record, Held], Awaitable[Lag]],
+        lag: Callable[[TopicName, Record, StoredHold], Awaitable[Lag]],
     ) -> None:
         self._node = node
         self.layouts = Layouts()
@@ -66,7 +66,7 @@ class HoldExpirer:
         self._timer: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
         self._announced: Seen = {}
-        self._shown: dict[tuple[str, str], tuple[Held, Lag]] = {}
+        self._shown: dict[tuple[str, str], tuple[StoredHold, Lag]] = {}
         self._warnings = node.registry.counter("magnetar_hold_warnings")
         self._expirations = node.registry.counter("magnetar_hold_expirations")
         node.registry.provide(self._samples)
@@ -108,7 +108,7 @@ class HoldExpirer:
             self._announced, self._shown = seen | self._announced, shown | self._shown
             raise
 
-    def expect(self, topic: TopicName, held: Held, announced_for_s: float = 0.0) -> None:
+    def expect(self, topic: TopicName, held: StoredHold, announced_for_s: float = 0.0) -> None:
         """Schedules a check of this topic if something is due before the next check of all holds."""
         in_s = max(HOLD_SOON_S, hold.due_in_s(held, self._node.runtime.wall(), announced_for_s))
         if in_s < HOLD_LOOK_S:
@@ -152,7 +152,9 @@ class HoldExpirer:
                 log.warning("hold_check_failed", topic=str(topic), hold=subscription.name, error=str(error))
         return holds
 
-    async def _settle(self, topic: TopicName, subscription: Subscription, version: int, since_s: float) -> Held | None:
+    async def _settle(
+        self, topic: TopicName, subscription: Subscription, version: int, since_s: float
+    ) -> StoredHold | None:
         """Writes the due changes and returns the resulting hold."""
         assert subscription.hold is not None
         node, held = self._node, subscription.hold

@@ -32,7 +32,7 @@ from magnetar.layout.lag import NO_LAG, Lag
 from magnetar.layout.readable_range import DONE, START, Around, Places, ReadPosition, stands
 from magnetar.observe.log import get
 from magnetar.scalable.machines import hold
-from magnetar.scalable.machines.hold import Held
+from magnetar.scalable.machines.hold import StoredHold
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
 from magnetar.topic.measure import FROM_EARLIEST, RangeRequest
@@ -72,7 +72,7 @@ class HoldResult:
     positions. `owner`: the previous owner."""
 
     record: Record
-    held: Held
+    held: StoredHold
     moved: bool
     expired: bool
     lost: tuple[SegmentId, ...]
@@ -84,7 +84,7 @@ class HoldSummary:
     """`members`: the registered members of a group that reads by this hold."""
 
     name: str
-    held: Held
+    held: StoredHold
     lag: Lag
     members: tuple[str, ...] = ()
 
@@ -161,7 +161,9 @@ class Holds:
         lost = await self._lost(topic, record, held) if asks else ()
         return HoldResult(record, held, moved, expired, lost, "" if before is None else before.owner)
 
-    async def _check_places(self, topic: TopicName, record: Record, before: Held | None, asking: HoldRequest) -> None:
+    async def _check_places(
+        self, topic: TopicName, record: Record, before: StoredHold | None, asking: HoldRequest
+    ) -> None:
         """Misuse: a position that no reader of the topic can have. Such a position would release unread messages, and
         holds do not move back. Positions behind the present ones are not checked, because they change nothing.
         Positions of a plain topic may belong to another incarnation; the readers of a group that starts detect that and
@@ -212,7 +214,7 @@ class Holds:
             )
         await self._node.scalable.unsubscribe(topic.scalable, name)
 
-    async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
+    async def _lost(self, topic: TopicName, record: Record, held: StoredHold) -> tuple[SegmentId, ...]:
         """The segments with deleted messages; the hold prevents any further deletion."""
         questions = [
             (id, RangeRequest(place, marks_max=1, settled=True))
@@ -293,7 +295,7 @@ class Holds:
                 lag += Lag(oldest_ms=answer.marks[0].publish_ms)
         return lag
 
-    async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag:
+    async def _shown(self, topic: TopicName, record: Record, held: StoredHold) -> Lag:
         return await self.behind(topic, record, dict(held.places))
 
 

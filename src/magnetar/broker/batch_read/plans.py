@@ -53,7 +53,7 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedTopic:
     """Data of a frequently requested topic that is valid as long as its layout."""
 
     layout: Layout
@@ -63,7 +63,7 @@ class _Kept:
 class ReadPlanner:
     def __init__(self, node: ReadPlanNode) -> None:
         self._node = node
-        self._kept: dict[str, _Kept] = {}  # the one used last comes last
+        self._kept: dict[str, _CachedTopic] = {}  # the one used last comes last
 
     async def plan(self, name: TopicName, question: MeasureRequest) -> ReadPlan:
         """TopicNotFound: the topic does not exist."""
@@ -83,11 +83,11 @@ class ReadPlanner:
                 break
         return ReadPlan(record, ranges)
 
-    def _known(self, name: TopicName, layout: Layout) -> _Kept:
+    def _known(self, name: TopicName, layout: Layout) -> _CachedTopic:
         key = name.canonical
         kept = self._kept.pop(key, None)
         if kept is None or kept.layout is not layout:
-            kept = _Kept(layout, {one.id: one.topic(name) for one in layout.segments})
+            kept = _CachedTopic(layout, {one.id: one.topic(name) for one in layout.segments})
             if len(self._kept) >= RECORDS_DECODED_MAX:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = kept

@@ -12,7 +12,7 @@ from collections import deque
 from magnetar.base.limits import ATTACH_TURN_MAX
 
 
-class Pace:
+class AttachRate:
     """Used on the loop."""
 
     def __init__(self, per_turn_max: int = ATTACH_TURN_MAX) -> None:

@@ -39,7 +39,7 @@ from magnetar.base.limits import (
 )
 from magnetar.broker.connection.creation_rate import CreationRate
 from magnetar.broker.connection.producer_names import ProducerNames
-from magnetar.broker.connection.property_limits import Charged, Kept
+from magnetar.broker.connection.property_limits import Charged, StoredProperties
 from magnetar.broker.connection.recent_ids import RecentIds
 from magnetar.broker.connection.refused_requests import RefusedRequests
 from magnetar.broker.connection.round_trips import RoundTrips
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from magnetar.broker.handlers.namespace_watch import NamespaceWatch
     from magnetar.broker.handlers.scalable import StreamConsumerRegistration
     from magnetar.broker.node import Node
-    from magnetar.scalable.watch.watches import Session
+    from magnetar.scalable.watch.watches import WatchSession
     from magnetar.topic.producers.producer import Producer
     from magnetar.topic.subscriptions.consumer import Consumer
 
@@ -92,10 +92,10 @@ class Connection(asyncio.Protocol):
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = Charged(node.kept, WATCH_OBJECT_BYTES)
         # Watches of scalable topics and of namespaces, by their numbers.
-        self.layouts: dict[int, Session] = Charged(node.kept, WATCH_OBJECT_BYTES)
+        self.layouts: dict[int, WatchSession] = Charged(node.kept, WATCH_OBJECT_BYTES)
         self.memberships: dict[int, NamespaceWatch] = Charged(node.kept, WATCH_OBJECT_BYTES)
         self.shares: dict[int, StreamConsumerRegistration] = {}  # stream consumers, by their ids
-        self.kept = Kept(node.kept)
+        self.kept = StoredProperties(node.kept)
         self.list_answers = ListAnswers(self)
         self.producer_names = ProducerNames(node.producer_name, node.kept)
         self.closed_producers = RecentIds(CONNECTION_CLOSED_IDS_MAX)
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
         self.node.unread.remove(self)
         self.refused.close()
         self.node.partial_frames.remove(self)
-        self.node.strangers.leave(self)
+        self.node.handshakes.leave(self)
 
     def close(self) -> None:
         """Closes after all written data is sent."""
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
     def tick(self) -> None:
         """Runs once per keep-alive interval: aborts a peer that was silent since the last one; otherwise sends PING."""
         if not self.connected:
-            return  # `Strangers` has its time
+            return  # `HandshakeLimiter` ends it in time
         if self._heard == self._heard_at_tick and not self._deaf:
             self.abort("no data received since the last keep-alive")
         else:

@@ -58,7 +58,7 @@ class RefusalLog:
         self._told, self._more = self._more > 0, 0
 
 
-class Addressed(Protocol):
+class HasAddress(Protocol):
     address: str
 
 
@@ -77,7 +77,7 @@ def _of_address(address: str, clients: int, settings: Settings) -> int:
     return share if is_loopback(address) or not share else min(share, ADDRESS_CONNECTIONS_MAX)
 
 
-def refusal(opened: Collection[Addressed], address: str, limits: ConnectionLimits, settings: Settings) -> str | None:
+def refusal(opened: Collection[HasAddress], address: str, limits: ConnectionLimits, settings: Settings) -> str | None:
     """The reason why the newest of these connections, from `address`, is refused."""
     if limits.clients and len(opened) > limits.clients:
         return f"the limit of open files allows {limits.clients} connections: raise it (ulimit -n)"

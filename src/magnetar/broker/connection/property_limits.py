@@ -85,7 +85,7 @@ class Charged(dict[int, T]):
         super().clear()
 
 
-class Kept:
+class StoredProperties:
     """The stored bytes of one connection, by producer and consumer."""
 
     def __init__(self, account: Account) -> None:

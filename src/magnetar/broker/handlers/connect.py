@@ -45,7 +45,7 @@ def connect(connection: Connection, command: pb.BaseCommand) -> None:
     if request.feature_flags.magnetar_extensions:
         flags.magnetar_extensions = min(EXTENSIONS_VERSION, request.feature_flags.magnetar_extensions)
     connection.connected = True
-    node.strangers.leave(connection)
+    node.handshakes.leave(connection)
     connection.frame_bytes_max = node.frame_bytes_max
     connection.write(
         commands.connected(f"Magnetar-{__version__}", connection.protocol_version, node.message_bytes_max, flags)

@@ -21,7 +21,7 @@ from magnetar.cluster.topics import Charge, free
 from magnetar.layout.routing import shares_by_buckets
 from magnetar.scalable.consumers.assignment import Assignment
 from magnetar.scalable.record.subscription import Type
-from magnetar.scalable.watch.watches import Session
+from magnetar.scalable.watch.watches import WatchSession
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import layouts
@@ -68,14 +68,14 @@ def lookup(connection: Connection, command: pb.BaseCommand) -> None:
     except LimitExceeded as error:
         connection.write(layouts.update_failed(request.session_id, error.wire_code, error.what))
         return
-    session = Session(
+    session = WatchSession(
         connection, request.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)
     )
     connection.layouts[session.id] = session
     start(connection, _lookup(connection, session, request), partial(layouts.update_failed, request.session_id))
 
 
-async def _lookup(connection: Connection, session: Session, request: pb.CommandScalableTopicLookup) -> None:
+async def _lookup(connection: Connection, session: WatchSession, request: pb.CommandScalableTopicLookup) -> None:
     node = connection.node
     try:
         check_enabled(node)
@@ -124,7 +124,7 @@ def close(connection: Connection, command: pb.BaseCommand) -> None:
         session.close()
 
 
-def _over(connection: Connection, session: Session) -> None:
+def _over(connection: Connection, session: WatchSession) -> None:
     if connection.layouts.get(session.id) is session:
         del connection.layouts[session.id]
 

@@ -18,7 +18,7 @@ from magnetar.broker.handlers.read_plan import announced, given_places, planned_
 from magnetar.broker.handlers.requests import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.layout.readable_range import DONE, START, ReadPosition
-from magnetar.scalable.machines.seek_target import Target, Where, at_places, at_time
+from magnetar.scalable.machines.seek_target import Target, TargetKind, at_places, at_time
 from magnetar.scalable.record.record import Record
 from magnetar.wire.proto import pb
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
     from magnetar.broker.node import Node
 
-_WORDS = {pb.FROM_START: Where.EARLIEST, pb.FROM_EARLIEST: Where.EARLIEST, pb.FROM_LATEST: Where.LATEST}
+_WORDS = {pb.FROM_START: TargetKind.EARLIEST, pb.FROM_EARLIEST: TargetKind.EARLIEST, pb.FROM_LATEST: TargetKind.LATEST}
 
 
 def seek(connection: Connection, command: pb.BaseCommand) -> None:

@@ -48,7 +48,7 @@ class LagNode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Attendance:
+class SubscriptionLag:
     """The lag and consumers of one subscription. `left`: the lag of each segment, None if its owner does not respond.
     `consumers`: the consumers attached to segments."""
 
@@ -66,12 +66,12 @@ def total(parts: Collection[Lag | None]) -> Lag | None:
     return reduce(add, lags, NO_LAG) if len(lags) == len(parts) else None
 
 
-async def attendance(
+async def subscription_lags(
     node: LagNode, name: TopicName, record: Record, subscriptions: Collection[Subscription]
-) -> dict[str, Attendance]:
+) -> dict[str, SubscriptionLag]:
     """For subscriptions with cursors. Only segments that one of them has not drained are requested."""
     with_cursors = [one for one in subscriptions if one.has_cursors]
-    seen = {one.name: Attendance() for one in with_cursors}
+    seen = {one.name: SubscriptionLag() for one in with_cursors}
     segments = [one for one in record.layout.segments if any(one.id not in each.latched for each in with_cursors)]
     facts = await look(node, [one.topic(name) for one in segments])
     by_segment = dict(zip([one.id for one in segments], facts, strict=True))
@@ -87,13 +87,13 @@ async def attendance(
     return seen
 
 
-def _add(attendance: Attendance, name: str, segment: SegmentId, facts: PlainFacts | None) -> None:
+def _add(subscription_lags: SubscriptionLag, name: str, segment: SegmentId, facts: PlainFacts | None) -> None:
     if facts is None:
-        attendance.left[segment] = None
+        subscription_lags.left[segment] = None
         return
-    attendance.left[segment] = None if facts.lags is None else facts.lags.get(name, NO_LAG)
+    subscription_lags.left[segment] = None if facts.lags is None else facts.lags.get(name, NO_LAG)
     for consumer in sorted({_OF_SEGMENT.sub("", each.name) for each in facts.clients if each.subscription == name}):
-        attendance.consumers.setdefault(consumer, []).append(segment)
+        subscription_lags.consumers.setdefault(consumer, []).append(segment)
 
 
 async def look(node: LagNode, topics: list[TopicName]) -> list[PlainFacts | None]:
@@ -127,7 +127,7 @@ async def lag_of(node: LagNode, name: TopicName, subscription: str) -> Lag:
         record, stored = scalable
         if stored.hold is not None:
             return await node.handlers.holds.behind(name, record, dict(stored.hold.places))
-        return _known((await attendance(node, name.scalable, record, [stored]))[stored.name].lag, name)
+        return _known((await subscription_lags(node, name.scalable, record, [stored]))[stored.name].lag, name)
     topics = [name]
     if name.domain is Domain.PERSISTENT:
         partitioned = None if name.is_partition else await node.catalogue.partitioned(name)

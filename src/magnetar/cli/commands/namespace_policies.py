@@ -16,7 +16,7 @@ from magnetar.base.names import namespace_name
 from magnetar.cli.options import CHANGE, COMMON, Change, Common, Properties, properties
 from magnetar.cli.output.formats import TableData
 from magnetar.cli.output.values import Cell
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.admin import policy
 from magnetar.client.admin.policy import Removable, Settable
 from magnetar.client.documents.policies import (
@@ -204,7 +204,11 @@ def words_of(retention: Retention | None) -> str:
 
 
 def _planned(
-    session: Session, name: str, values: dict[Settable[Any], Any], removed: list[Removable[Any]], own: dict[str, str]
+    session: CommandSession,
+    name: str,
+    values: dict[Settable[Any], Any],
+    removed: list[Removable[Any]],
+    own: dict[str, str],
 ) -> TableData:
     rows: list[tuple[Cell, ...]] = []
     if session.is_dry:
@@ -216,7 +220,11 @@ def _planned(
 
 
 def _apply(
-    session: Session, name: str, values: dict[Settable[Any], Any], removed: list[Removable[Any]], own: dict[str, str]
+    session: CommandSession,
+    name: str,
+    values: dict[Settable[Any], Any],
+    removed: list[Removable[Any]],
+    own: dict[str, str],
 ) -> None:
     admin = session.admin.namespaces
     for setting, value in values.items():

@@ -22,7 +22,7 @@ from magnetar.cli.output.values import Cell, Moment, Rate, moment, pairs
 from magnetar.cli.positions import Position, position, refuse_malformed
 from magnetar.cli.scalable import seek as scalable_seek
 from magnetar.cli.scalable import topics
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.stats import SubscriptionStats, TopicStats
 from magnetar.client.documents.topics import MessageId
 
@@ -311,17 +311,17 @@ VERBS = {
 # A subscription as it is read
 
 
-def _about(session: Session, topic: str, name: str) -> None:
+def _about(session: CommandSession, topic: str, name: str) -> None:
     session.about(topic=str(topic_name(topic)), subscription=name)
 
 
-def _stats(session: Session, topic: str) -> tuple[TopicStats, dict[str, Any]]:
+def _stats(session: CommandSession, topic: str) -> tuple[TopicStats, dict[str, Any]]:
     """The statistics of the topic, and the subscriptions as REST returns them."""
     answer = read(session, topic)
     return answer.stats, msgspec.json.decode(answer.document).get("subscriptions", {})
 
 
-def _one(session: Session, topic: str, name: str) -> tuple[SubscriptionStats, dict[str, Any]]:
+def _one(session: CommandSession, topic: str, name: str) -> tuple[SubscriptionStats, dict[str, Any]]:
     stats, documents = _stats(session, topic)
     _about(session, topic, name)
     if name not in stats.subscriptions:
@@ -329,7 +329,7 @@ def _one(session: Session, topic: str, name: str) -> tuple[SubscriptionStats, di
     return stats.subscriptions[name], documents[name]
 
 
-def _targets(session: Session, topic: str, where: Position) -> list[str]:
+def _targets(session: CommandSession, topic: str, where: Position) -> list[str]:
     """The broker resolves a time for all partitions; other positions need a request per partition."""
     full = topic_name(topic)
     count = session.admin.topics.partitions(str(full)).partitions
@@ -344,7 +344,7 @@ def _targets(session: Session, topic: str, where: Position) -> list[str]:
     return [str(full.partition(index)) for index in range(count)]
 
 
-def _seek(session: Session, topic: str, name: str, where: Position) -> None:
+def _seek(session: CommandSession, topic: str, name: str, where: Position) -> None:
     admin = session.admin.subscriptions
     if isinstance(where, int):
         session.do(f"move {name} of {topic}", lambda: admin.seek_to_time(topic, name, where))

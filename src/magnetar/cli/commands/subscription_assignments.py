@@ -17,7 +17,7 @@ from magnetar.cli.output.values import Cell, Duration, Lag
 from magnetar.cli.scalable.queues import hold_facts, is_hold, is_queue, queue_parts, queued
 from magnetar.cli.scalable.session import opened
 from magnetar.cli.scalable.tree import hashes, layout_of
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.scalable import SubscribedConsumer, SubscriptionPlan
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import blockers
@@ -138,7 +138,7 @@ def assignments(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         session.show(session.document, TableData(ASSIGNMENT_COLUMNS, rows, optional=optional), lines=plan.consumers)
 
 
-def _explain_unplanned(session: Session, topic: str, layout: Layout, plan: SubscriptionPlan) -> None:
+def _explain_unplanned(session: CommandSession, topic: str, layout: Layout, plan: SubscriptionPlan) -> None:
     """A queue or a hold: no segment waits for another."""
     document: dict[str, Any] = {"topic": topic, "subscription": plan.subscription, "plan": plan, "segments": []}
     if is_hold(plan):
@@ -203,7 +203,7 @@ def consumers_words(consumers: list[SubscribedConsumer]) -> str:
     return f"{len(consumers)}, {away} of them not connected" if away else str(len(consumers))
 
 
-def _left(session: Session, topic: str, plan: SubscriptionPlan, segment: SegmentId) -> int | None:
+def _left(session: CommandSession, topic: str, plan: SubscriptionPlan, segment: SegmentId) -> int | None:
     """Unacknowledged messages of a segment, also while it waits. None: its owner does not answer."""
     if plan.leftMessages is not None:
         return plan.leftMessages.get(str(segment))

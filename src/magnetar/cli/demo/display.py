@@ -69,7 +69,7 @@ class Rates:
         return rate, {kind: (count - before[kind]) / past_s for kind, count in arrived.items()}
 
 
-class Silence:
+class NoDisplay:
     """Prints no progress: for users who want only the result."""
 
     def say(self, step: str, now: float) -> None: ...
@@ -88,7 +88,7 @@ class Silence:
     ) -> None: ...
 
 
-class Piped(Silence):
+class LineDisplay(NoDisplay):
     """For a pipe: one line per step."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Piped(Silence):
         sys.stderr.flush()
 
 
-class Steps(Piped):
+class Steps(LineDisplay):
     """For a pipe: one line per step and one per second."""
 
     def __init__(self, tally: DeliveryTally) -> None:
@@ -123,7 +123,7 @@ class Steps(Piped):
         )
 
 
-class Picture(ABC):
+class TerminalDisplay(ABC):
     """For a terminal: one picture that is redrawn, with the segments and the latest steps below."""
 
     name = "magnetar demo"
@@ -199,7 +199,7 @@ class Picture(ABC):
         self._live.stop()
 
 
-class Board(Picture):
+class TrafficDisplay(TerminalDisplay):
     def __init__(self, tally: DeliveryTally, consumers: dict[Kind, int], console: Console) -> None:
         super().__init__(console)
         self._tally = tally

@@ -12,7 +12,7 @@ from pathlib import Path
 from magnetar.base.limits import DEMO_DOWN_S, DEMO_RESUME_S
 from magnetar.cli.demo.broker_process import BrokerProcess
 from magnetar.cli.demo.delivery_check import DeliveryTally, Verdict
-from magnetar.cli.demo.display import Board, Display, Silence, Steps
+from magnetar.cli.demo.display import Display, NoDisplay, Steps, TrafficDisplay
 from magnetar.cli.demo.reshaper import Reshaper, branches
 from magnetar.cli.demo.traffic import (
     CONSUMERS,
@@ -36,11 +36,11 @@ async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: boo
     """The result and the duration."""
     tally = DeliveryTally(list(CONSUMERS))
     began = asyncio.get_running_loop().time()
-    shown: Display = Silence() if quiet else Steps(tally)
+    shown: Display = NoDisplay() if quiet else Steps(tally)
     if not quiet and sys.stderr.isatty():
         from rich.console import Console
 
-        shown = Board(tally, CONSUMERS, Console(stderr=True, no_color=not colors))
+        shown = TrafficDisplay(tally, CONSUMERS, Console(stderr=True, no_color=not colors))
     with tempfile.TemporaryDirectory(prefix="magnetar-demo-") as folder, shown as display:
         await Scenario(BrokerProcess(Path(folder)), tally, display).tell(seconds=seconds, rate=rate, kill=kill)
     return tally.verdict(), asyncio.get_running_loop().time() - began

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from magnetar.cli.demo.display import Picture, Piped, bars
+from magnetar.cli.demo.display import LineDisplay, TerminalDisplay, bars
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ class Rate:
         return (count - before) / max(now - then, 0.001)
 
 
-class Lines(Piped):
+class Lines(LineDisplay):
     """For a pipe: one line per step and one every few seconds."""
 
     def __init__(self, counts: Counts) -> None:
@@ -71,7 +71,7 @@ class Lines(Piped):
         )
 
 
-class Screen(Picture):
+class Screen(TerminalDisplay):
     name = "magnetar demo --spark"
     tree_columns = TREE_COLUMNS
 

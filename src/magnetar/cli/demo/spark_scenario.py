@@ -19,7 +19,7 @@ import msgspec
 from magnetar.base.errors import NotReady, Unavailable, Unknown
 from magnetar.base.limits import DEMO_DOWN_S, DEMO_DRAIN_S, DEMO_LOOK_S, DEMO_MOMENT_S, DEMO_QUERY_S
 from magnetar.cli.demo.broker_process import BrokerProcess
-from magnetar.cli.demo.display import Display, Silence
+from magnetar.cli.demo.display import Display, NoDisplay
 from magnetar.cli.demo.order_check import OrderReport, Orders, Outcome, Row, judge
 from magnetar.cli.demo.orders import CUSTOMERS_EACH, PRODUCERS, OrderProducers
 from magnetar.cli.demo.parquet import ParquetOutput
@@ -55,7 +55,7 @@ async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: boo
     environment = await prepared(os.environ)
     counts = Counts()
     began = asyncio.get_running_loop().time()
-    shown: Display = Silence() if quiet else Lines(counts)
+    shown: Display = NoDisplay() if quiet else Lines(counts)
     if not quiet and sys.stderr.isatty():
         from rich.console import Console
 

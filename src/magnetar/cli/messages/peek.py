@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import NotFound
 
 if TYPE_CHECKING:
-    from magnetar.cli.session import Session
+    from magnetar.cli.session import CommandSession
     from magnetar.client.admin.messages import PeekedMessage
 
 
-def segments_of(session: Session, topic: str, subscription: str) -> list[str]:
+def segments_of(session: CommandSession, topic: str, subscription: str) -> list[str]:
     """The segment topics that the subscription has not read to the end, parents before their children."""
     drained = set(session.admin.scalable.subscription(topic, subscription).drainedSegmentIds)
     segments = session.admin.scalable.stats(topic).segments
     return [segments[id].name for id in sorted(segments, key=int) if int(id) not in drained]
 
 
-def unacknowledged(session: Session, topics: Iterable[str], subscription: str) -> Iterator[PeekedMessage]:
+def unacknowledged(session: CommandSession, topics: Iterable[str], subscription: str) -> Iterator[PeekedMessage]:
     """Messages of all these topics, in sequence. A batch entry has several messages."""
     admin = session.admin.messages
     for topic in topics:

@@ -210,7 +210,7 @@ def aligned(part: Part) -> Iterator[str]:
         return
     rows = [list(part.columns), *[[plain(cell) for cell in row] for row in part.rows]]
     right = right_columns(part)
-    widths = [max(len(row[place]) for row in rows) for place in range(len(part.columns))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(part.columns))]
     for row in rows:
         cells = zip(row, widths, right, strict=True)
         yield GAP.join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in cells).rstrip()

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from magnetar.base.names import topic_name
 from magnetar.cli.output.output import KeyValues, TableData
 from magnetar.cli.output.values import Cell, Duration, Lag, Moment, Rate, Size
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.stats import InternalStats, SubscriptionStats, TopicStats
 
 SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "OLDEST", "DELIVERED", "OUT", "LAST ACK")
@@ -28,7 +28,7 @@ class TopicStatsView:
     document: bytes  # the statistics as REST returned them
 
 
-def read(session: Session, topic: str) -> TopicStatsView:
+def read(session: CommandSession, topic: str) -> TopicStatsView:
     """The statistics of a topic, partitioned or not. The topic must exist."""
     name = str(topic_name(topic))
     session.about(topic=name)

@@ -79,7 +79,7 @@ def drawn(part: Part, now_ms: int | None, room: int) -> Iterable[RenderableType]
         yield _facts(part.telling().values, now_ms, room)
         return
     shown = part.telling()
-    columns = [_column(shown, place, now_ms, part.optional) for place in range(len(shown.columns))]
+    columns = [_column(shown, index, now_ms, part.optional) for index in range(len(shown.columns))]
     layout = chosen(columns, room)
     if layout is None:
         yield from _records(shown, now_ms, room)
@@ -88,7 +88,7 @@ def drawn(part: Part, now_ms: int | None, room: int) -> Iterable[RenderableType]
     yield _table(shown, kept, widths, now_ms)
     if not shown.rows:
         yield _dim("none")
-    left_out = [column.name for place, column in enumerate(columns) if place not in kept]
+    left_out = [column.name for index, column in enumerate(columns) if index not in kept]
     if left_out:
         yield _dim(broken(f"columns not shown: {', '.join(left_out)} (use a wider window or -o csv)", room))
 
@@ -163,7 +163,7 @@ def _dim(text: str) -> Any:
 def right_columns(part: TableData) -> list[bool]:
     """A column is aligned to the right if it contains a number and no words."""
     columns = []
-    for place in range(len(part.columns)):
-        cells = [row[place] for row in part.rows if row[place] is not None]
+    for index in range(len(part.columns)):
+        cells = [row[index] for row in part.rows if row[index] is not None]
         columns.append(bool(cells) and all(is_number(cell) for cell in cells))
     return columns

@@ -13,7 +13,7 @@ from magnetar.base.errors import Conflict, TimedOut, Unavailable, Unknown
 from magnetar.cli.exit_codes import ErrorWithHint
 from magnetar.cli.output.formats import KeyValues, TableData
 from magnetar.cli.output.values import Cell, Duration, age, iso
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.cli.sleep import InterruptibleSleep
 from magnetar.client.documents.scalable import Operation
 
@@ -34,7 +34,7 @@ WORDS = {  # steps as shown to people; "" for a step that another one implies
 ENDED = {"DONE": True, "REFUSED": False, "ABORTED": False}  # whether the operation succeeded
 
 
-def operate(session: Session, topic: str, what: str, begin: Callable[[], Operation | None]) -> Operation | None:
+def operate(session: CommandSession, topic: str, what: str, begin: Callable[[], Operation | None]) -> Operation | None:
     """Starts the operation and reports its steps. Returns the finished operation, or the started one with --no-wait.
     Returns None in a dry run, or if the broker does not report operations.
     """
@@ -84,7 +84,7 @@ def operations_sheet(operations: list[Operation]) -> TableData:
     return TableData(("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "TOOK"), rows)
 
 
-def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
+def _followed(session: CommandSession, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
     """Waits until the operation has ended, and reports each new step."""
     reported, waited_s, wait_s = 0, 0.0, POLL_S_MIN
     while True:

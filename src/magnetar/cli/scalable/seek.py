@@ -10,14 +10,14 @@ from magnetar.base.names import topic_name
 from magnetar.cli import positions
 from magnetar.cli.output.dry_run import moved_subscription, skipped
 from magnetar.cli.positions import position
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.scalable import ScalableSubscriptionStats
 from magnetar.client.documents.topics import MessageId
 
 _IN_A_SEGMENT = re.compile(r"(\d+)/(\d+):(\d+)")
 
 
-def seek(session: Session, topic: str, name: str, to: str) -> None:
+def seek(session: CommandSession, topic: str, name: str, to: str) -> None:
     full, stats = _known(session, topic, name)
     where = _where(session, to)
     place = to if isinstance(where, dict) else f"{to}, on every segment"
@@ -25,7 +25,7 @@ def seek(session: Session, topic: str, name: str, to: str) -> None:
     session.do(f"move {name} of {full}", lambda: session.admin.scalable.seek(full, name, where))
 
 
-def clear(session: Session, topic: str, name: str) -> None:
+def clear(session: CommandSession, topic: str, name: str) -> None:
     full, stats = _known(session, topic, name)
     session.describe(skipped(full, name, "all messages, on every segment", stats.lag))
     session.confirm(name, f"makes {name} of {full} skip all messages it has not consumed, on all segments")
@@ -38,7 +38,7 @@ def refuse_malformed(to: str) -> None:
         positions.refuse_malformed(to)
 
 
-def _known(session: Session, topic: str, name: str) -> tuple[str, ScalableSubscriptionStats]:
+def _known(session: CommandSession, topic: str, name: str) -> tuple[str, ScalableSubscriptionStats]:
     """The full name of the topic, and the subscription. Reports a missing subscription, in a dry run too."""
     full = str(topic_name(topic))
     session.about(topic=full, subscription=name)
@@ -48,7 +48,7 @@ def _known(session: Session, topic: str, name: str) -> tuple[str, ScalableSubscr
     return full, stats
 
 
-def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | dict[int, tuple[int, int]]:
+def _where(session: CommandSession, to: str) -> Literal["earliest", "latest"] | int | dict[int, tuple[int, int]]:
     match = _IN_A_SEGMENT.fullmatch(to)
     if match is not None:
         return {int(match[1]): (int(match[2]), int(match[3]))}

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from magnetar.base.errors import Refused
 from magnetar.cli.options import Change, Common
 from magnetar.cli.scalable.tree import scalable_name
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 
 
 @contextmanager
 def opened(
     common: Common, topic: str, change: Change | None = None, *, unless: type[Refused] | None = None
-) -> Iterator[tuple[Session, str]]:
+) -> Iterator[tuple[CommandSession, str]]:
     """The session and the topic's name. `unless`: an error that means success. Raises Misuse for a topic of another
     kind.
     """

@@ -19,7 +19,7 @@ from magnetar.cli.output.formats import KeyValues, TableData
 from magnetar.cli.output.stats import largest_lag, since
 from magnetar.cli.output.values import Cell, Duration, Lag, Rate, Size, pairs
 from magnetar.cli.scalable.queues import UNDECIDED, hold_words, is_hold, is_queue
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.scalable import ScalableSubscriptionStats, ScalableTopicStats
 from magnetar.client.documents.stats import TopicStats
 
@@ -32,7 +32,7 @@ def is_scalable(topic: str) -> bool:
     return topic_name(topic).is_scalable
 
 
-def present(session: Session, topic: str) -> str:
+def present(session: CommandSession, topic: str) -> str:
     """The name under which a topic has all its messages: for a migrated topic, the name of the scalable topic. A
     partition is shown as such.
     """
@@ -52,7 +52,7 @@ def refuse_scalable(topic: str, why: str) -> None:
         raise Misuse(f"not supported for a scalable topic: {why}", topic=topic)
 
 
-def names(session: Session, namespace: str, after: str | None) -> list[str]:
+def names(session: CommandSession, namespace: str, after: str | None) -> list[str]:
     """Names of a namespace; empty if the broker does not support scalable topics."""
     try:
         names = session.admin.scalable.names(namespace)
@@ -61,7 +61,7 @@ def names(session: Session, namespace: str, after: str | None) -> list[str]:
     return [name for name in sorted(names) if after is None or name > after]
 
 
-def show(session: Session, topic: str) -> None:
+def show(session: CommandSession, topic: str) -> None:
     name = _about(session, topic)
     metadata = session.admin.scalable.metadata(name)
     layout = session.document
@@ -88,7 +88,7 @@ def layout_facts(stats: ScalableTopicStats) -> dict[str, Cell]:
     }
 
 
-def statistics(session: Session, topic: str) -> None:
+def statistics(session: CommandSession, topic: str) -> None:
     name = _about(session, topic)
     stats = session.admin.scalable.stats(name)
     rows: list[tuple[Cell, ...]] = []
@@ -133,7 +133,7 @@ def statistics(session: Session, topic: str) -> None:
     )
 
 
-def delete(session: Session, topic: str, *, force: bool) -> None:
+def delete(session: CommandSession, topic: str, *, force: bool) -> None:
     name = _about(session, topic)
     stats = session.admin.scalable.stats(name)
     session.describe(*deleted_scalable(name, stats))
@@ -170,7 +170,7 @@ def drained_words(ids: list[int]) -> str:
     return f"{len(ids)}: {', '.join(f'#{id}' for id in ids)}" if ids else "0"
 
 
-def list_subscriptions(session: Session, topic: str) -> None:
+def list_subscriptions(session: CommandSession, topic: str) -> None:
     name = _about(session, topic)
     subscriptions = session.admin.scalable.subscriptions(name)
     documents = msgspec.json.decode(session.document)
@@ -178,7 +178,7 @@ def list_subscriptions(session: Session, topic: str) -> None:
     session.show(session.document, subscription_sheet(subscriptions), lines=lines)
 
 
-def show_subscription(session: Session, topic: str, subscription: str) -> None:
+def show_subscription(session: CommandSession, topic: str, subscription: str) -> None:
     stats = _subscription(session, topic, subscription)
     document = msgspec.json.decode(session.document)[subscription]
     facts: dict[str, Cell] = {
@@ -201,7 +201,7 @@ def show_subscription(session: Session, topic: str, subscription: str) -> None:
     session.show(document, KeyValues(facts, optional=optional), *sheets)
 
 
-def create_subscription(session: Session, topic: str, subscription: str, start: str, type: str) -> None:
+def create_subscription(session: CommandSession, topic: str, subscription: str, start: str, type: str) -> None:
     name = _about(session, topic, subscription)
     if start not in ("earliest", "latest"):
         raise Misuse("--start of a subscription of a scalable topic must be earliest or latest", start=start)
@@ -210,7 +210,7 @@ def create_subscription(session: Session, topic: str, subscription: str, start: 
     session.do(what, lambda: admin.create_subscription(name, subscription, type=type.upper(), earliest=earliest))
 
 
-def delete_subscription(session: Session, topic: str, subscription: str) -> None:
+def delete_subscription(session: CommandSession, topic: str, subscription: str) -> None:
     stats = _subscription(session, topic, subscription)
     name = _about(session, topic, subscription)
     session.describe(deleted_subscription(name, subscription, stats.lag, stats.consumerCount))
@@ -219,7 +219,7 @@ def delete_subscription(session: Session, topic: str, subscription: str) -> None
     session.do(f"delete {subscription} of {name}", lambda: admin.delete_subscription(name, subscription))
 
 
-def _subscription(session: Session, topic: str, subscription: str) -> ScalableSubscriptionStats:
+def _subscription(session: CommandSession, topic: str, subscription: str) -> ScalableSubscriptionStats:
     name = _about(session, topic, subscription)
     subscriptions = session.admin.scalable.subscriptions(name)
     if subscription not in subscriptions:
@@ -227,7 +227,7 @@ def _subscription(session: Session, topic: str, subscription: str) -> ScalableSu
     return subscriptions[subscription]
 
 
-def _about(session: Session, topic: str, subscription: str | None = None) -> str:
+def _about(session: CommandSession, topic: str, subscription: str | None = None) -> str:
     name = str(topic_name(topic))
     session.about(topic=name, subscription=subscription)
     return name

@@ -91,8 +91,8 @@ def tree(layout: Layout) -> Iterator[tuple[str, Segment]]:
 
 def _below(layout: Layout, parent: Segment, indent: str) -> Iterator[tuple[str, Segment]]:
     mine = [layout.segment(id) for id in parent.children if layout.segment(id).parents[0] == parent.id]
-    for place, child in enumerate(mine):
-        last = place == len(mine) - 1
+    for index, child in enumerate(mine):
+        last = index == len(mine) - 1
         yield indent + ("└─" if last else "├─"), child
         yield from _below(layout, child, indent + ("  " if last else "│ "))
 

@@ -32,10 +32,10 @@ class Histogram:
     def percentile_s(self, percent: float) -> float:
         """The latency that this percentage of samples did not exceed."""
         rank, seen = math.ceil(self.count * percent / 100), 0
-        for place, count in enumerate(self._buckets):
+        for index, count in enumerate(self._buckets):
             seen += count
             if count and seen >= rank:
-                return min(self.max_s, _LEAST_S * math.exp(_GROWTH * (place + 1)))
+                return min(self.max_s, _LEAST_S * math.exp(_GROWTH * (index + 1)))
         return self.max_s
 
     def document(self) -> dict[str, float]:

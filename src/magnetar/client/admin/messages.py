@@ -70,17 +70,17 @@ def _messages(entry: PeekedMessage, count: int, body: bytes) -> list[PeekedMessa
     from magnetar.wire.message import split_batch  # imports protobuf only for a batch
 
     messages: list[PeekedMessage] = []
-    for place, (single, data) in enumerate(split_batch(body, count)):
+    for index, (single, data) in enumerate(split_batch(body, count)):
         if single.compacted_out:
             continue
         messages.append(
             replace(
                 entry,
-                id=MessageId(entry.id.ledgerId, entry.id.entryId, batchIndex=place, batchSize=count),
+                id=MessageId(entry.id.ledgerId, entry.id.entryId, batchIndex=index, batchSize=count),
                 data=data,
                 key=single.partition_key if single.HasField("partition_key") else None,
                 properties={pair.key: pair.value for pair in single.properties},
-                sequence_id=single.sequence_id if single.HasField("sequence_id") else entry.sequence_id + place,
+                sequence_id=single.sequence_id if single.HasField("sequence_id") else entry.sequence_id + index,
                 event_time=moment(single.event_time) if single.event_time else entry.event_time,
             )
         )

@@ -56,12 +56,12 @@ class QuickGet:
         connection = kind(parts.hostname or "", parts.port, timeout=self._seconds)
         headers = {"authorization": f"Bearer {self._token.reveal()}"} if self._token else {}
         try:
-            for place, path in enumerate(paths):
+            for index, path in enumerate(paths):
                 connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
                 with connection.getresponse() as answer:
                     self.was_answered = True
                     body = answer.read(ANSWER_BYTES_MAX + 1)
                     if answer.status == 200 and len(body) <= ANSWER_BYTES_MAX:
-                        bodies[place] = body
+                        bodies[index] = body
         finally:
             connection.close()

@@ -132,7 +132,7 @@ class Batch:
         """Set all messages, whose sequence ids another component assigns; the batch then calls no callbacks."""
         self.payloads = payloads
         self.first = fields[0]
-        self.extras = {place: one.extras() for place, one in enumerate(fields) if one is not None} or None
+        self.extras = {index: one.extras() for index, one in enumerate(fields) if one is not None} or None
 
     def close(self, stamp: Stamp, sequence: int, publish_time: int) -> tuple[int, int, bytes]:
         """Returns the first and highest sequence id and the frame. `sequence` is the first id if none were given."""
@@ -205,9 +205,9 @@ def chunk_frames(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: 
     chunks = -(-len(packed) // room)
     view = memoryview(packed)
     frames: list[bytes] = []
-    for place in range(chunks):
-        whole = metadata + chunk_fields(uuid, chunks, len(packed), place)
-        piece = bytes(view[place * room : (place + 1) * room])
+    for index in range(chunks):
+        whole = metadata + chunk_fields(uuid, chunks, len(packed), index)
+        piece = bytes(view[index * room : (index + 1) * room])
         frames.append(send_frame(stamp.producer_id, sequence, whole, piece, chunk=True))
     return frames
 

@@ -333,8 +333,8 @@ class Publisher:
         self.next_sequence = max(self.next_sequence, sequence + 1)
         deadline = self._runtime.monotonic() + self.opening.send_timeout_s
         whole = ChunkedSend() if len(frames) > 1 else None
-        for place, frame in enumerate(frames, start=1):
-            last = place == len(frames)
+        for index, frame in enumerate(frames, start=1):
+            last = index == len(frames)
             dones = [(0, done)] if done is not None and last else []
             count, held = (1, size) if last else (0, 0)
             op = PendingSend(frame, sequence, sequence, count=count, size=held, deadline=deadline, dones=dones)

@@ -15,11 +15,11 @@ from magnetar.client.consumer.base import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, B
 from magnetar.client.consumer.receive.waiters import NoMessage, waited
 from magnetar.client.message import Message, MessageId
 from magnetar.client.sync.proxy import BlockingProxy
-from magnetar.client.sync.thread_bridge import Received, ThreadBridge
+from magnetar.client.sync.thread_bridge import MessageSource, ThreadBridge
 from magnetar.runtime.portal import Portal
 
 
-class Acked(Received, Protocol):
+class AckSource(MessageSource, Protocol):
     """The asyncio consumer."""
 
     def receive_batch(
@@ -52,7 +52,7 @@ class Acked(Received, Protocol):
     def queued(self) -> int: ...
 
 
-C = TypeVar("C", bound=Acked)
+C = TypeVar("C", bound=AckSource)
 T = TypeVar("T")
 
 

@@ -18,7 +18,7 @@ from magnetar.runtime.portal import Portal
 from magnetar.runtime.thread_queues import PullOutbox
 
 
-class Taken(Protocol):
+class PullSource(Protocol):
     """The asyncio object that supplies the messages."""
 
     def receive(self, timeout_s: float | None = None) -> Coroutine[Any, Any, Message[Any]]: ...
@@ -33,7 +33,7 @@ class Taken(Protocol):
     def connected(self) -> bool: ...
 
 
-C = TypeVar("C", bound=Taken)
+C = TypeVar("C", bound=PullSource)
 T = TypeVar("T")
 
 

@@ -17,7 +17,7 @@ from magnetar.runtime.thread_queues import LoopInbox, ThreadOutbox
 T = TypeVar("T")
 
 
-class Received(Protocol):
+class MessageSource(Protocol):
     """The asyncio consumer that supplies the messages and takes acknowledgements, one by one."""
 
     asked: ConsumerConfig
@@ -37,7 +37,7 @@ class ThreadBridge(Generic[T]):
     acknowledgements wait in the mailbox for a part of the time that their group may wait.
     """
 
-    def __init__(self, where: Portal, consumer: Received) -> None:
+    def __init__(self, where: Portal, consumer: MessageSource) -> None:
         config = consumer.asked
         self._portal = where
         self._consumer = consumer

@@ -36,7 +36,7 @@ from magnetar.scalable.consumers.stored_subscription import StoredSubscription
 from magnetar.scalable.leader.repeated_requests import Question, until_yes
 from magnetar.scalable.machines import assign, drain, sessions
 from magnetar.scalable.machines.assign import Assign
-from magnetar.scalable.record.subscription import Early, Hold, Plan, Subscription
+from magnetar.scalable.record.subscription import Early, Hold, StreamPlan, Subscription
 
 if TYPE_CHECKING:
     from magnetar.scalable.leader import term
@@ -70,7 +70,7 @@ class Coordinator:
         return self._sessions.members
 
     @property
-    def expected(self) -> dict[str, sessions.Session]:
+    def expected(self) -> dict[str, sessions.ConsumerSession]:
         """The sessions that are connected or expected back, by name."""
         return {one.name: one for one in self._sessions.sessions}
 
@@ -416,6 +416,6 @@ class Coordinator:
             self._term.spawn(guarded())
 
 
-def _planned_over(subscription: Subscription, plan: Plan, latched: frozenset[SegmentId]) -> Subscription:
+def _planned_over(subscription: Subscription, plan: StreamPlan, latched: frozenset[SegmentId]) -> Subscription:
     """A plan that was made for other latches than the stored ones is not stored: it would assign a latched segment."""
     return replace(subscription, plan=plan) if latched == frozenset(subscription.latched) else subscription

@@ -12,7 +12,7 @@ from magnetar.scalable.leader.controller import Controller
 from magnetar.scalable.leader.operations import Operations
 
 
-class Figures:
+class LeaderMetrics:
     def __init__(self, operations: Operations, controllers: Mapping[str, Controller]) -> None:
         self._operations = operations
         self._controllers = controllers

@@ -20,7 +20,7 @@ from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import descends, open_segments
 from magnetar.layout.segment import Segment, State
 from magnetar.scalable.machines import buckets, read_ahead
-from magnetar.scalable.record.subscription import DepartedMember, Early, Hold, Plan
+from magnetar.scalable.record.subscription import DepartedMember, Early, Hold, StreamPlan
 
 # Events
 
@@ -85,7 +85,7 @@ class AcksApplied:
 class StorePlan:
     """What follows is done only when this is durable."""
 
-    plan: Plan
+    plan: StreamPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ Effect = StorePlan | PushAssignment
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    plan: Plan
+    plan: StreamPlan
     epoch: Epoch
     term: Term
 
@@ -136,7 +136,7 @@ def step(state: Assign, event: Event) -> Step:
     return after, (*stored, *pushes)
 
 
-def validate(plan: Plan) -> None:
+def validate(plan: StreamPlan) -> None:
     segments = [hold.segment for hold in plan.holds]
     assert segments == sorted(set(segments)), "each segment has one hold, in the order of the segments"
     for hold in plan.holds:
@@ -149,7 +149,7 @@ def validate(plan: Plan) -> None:
             assert not hold.sharers, f"segment {hold.segment} is read early by several"
 
 
-def assignment(plan: Plan, consumer: str) -> tuple[SegmentId, ...]:
+def assignment(plan: StreamPlan, consumer: str) -> tuple[SegmentId, ...]:
     """What a consumer may read, alone or with others: held, and not being revoked."""
     together = shared(plan, consumer)
     return tuple(
@@ -160,12 +160,12 @@ def assignment(plan: Plan, consumer: str) -> tuple[SegmentId, ...]:
     )
 
 
-def shared(plan: Plan, consumer: str) -> frozenset[SegmentId]:
+def shared(plan: StreamPlan, consumer: str) -> frozenset[SegmentId]:
     """Of that, what it has with others."""
     return frozenset(hold.segment for hold in plan.holds if consumer in hold.sharers and consumer in hold.joint)
 
 
-def released(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
+def released(plan: StreamPlan, segment: SegmentId, consumer: str) -> StreamPlan:
     holds = tuple(
         replace(hold, holder=hold.target, sharers=hold.joint, early=Early.NO)
         if hold.segment == segment and hold.moving and hold.held_by == consumer
@@ -175,7 +175,7 @@ def released(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
     return _with(plan, holds)
 
 
-def _early(plan: Plan, segment: SegmentId, consumer: str, before: Early, after: Early) -> Plan:
+def _early(plan: StreamPlan, segment: SegmentId, consumer: str, before: Early, after: Early) -> StreamPlan:
     def changed(hold: Hold) -> Hold:
         same = hold.segment == segment and hold.holder == consumer == hold.target and hold.early is before
         return replace(hold, early=after) if same else hold
@@ -183,7 +183,7 @@ def _early(plan: Plan, segment: SegmentId, consumer: str, before: Early, after: 
     return _with(plan, tuple(changed(hold) for hold in plan.holds))
 
 
-def _refused(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
+def _refused(plan: StreamPlan, segment: SegmentId, consumer: str) -> StreamPlan:
     """Takes back this proposal alone. Other segments behind the ancestor stay: the consumer may have left it and have
     acknowledged all of it, which is decided when it is found to have left."""
 
@@ -194,7 +194,7 @@ def _refused(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
     return _with(plan, tuple(changed(hold) for hold in plan.holds))
 
 
-def _ended(plan: Plan, ancestor: SegmentId, layout: Layout) -> Plan:
+def _ended(plan: StreamPlan, ancestor: SegmentId, layout: Layout) -> StreamPlan:
     """Takes back every segment that a consumer reads early behind this one."""
 
     def changed(hold: Hold) -> Hold:
@@ -206,11 +206,11 @@ def _ended(plan: Plan, ancestor: SegmentId, layout: Layout) -> Plan:
     return _with(plan, tuple(changed(hold) for hold in plan.holds))
 
 
-def _with(plan: Plan, holds: tuple[Hold, ...]) -> Plan:
+def _with(plan: StreamPlan, holds: tuple[Hold, ...]) -> StreamPlan:
     return plan if holds == plan.holds else replace(plan, holds=holds, generation=plan.generation + 1)
 
 
-def planned(plan: Plan, inputs: InputsChanged) -> Plan:
+def planned(plan: StreamPlan, inputs: InputsChanged) -> StreamPlan:
     """The plan that these inputs make of the present one."""
     before = {hold.segment: hold for hold in plan.holds}
     members = sorted(set(inputs.members))
@@ -234,7 +234,7 @@ def planned(plan: Plan, inputs: InputsChanged) -> Plan:
     if (holds, remembered) == (plan.holds, plan.left):
         return plan
     raised = plan.generation + (holds != plan.holds)
-    return Plan(raised, holds, remembered)
+    return StreamPlan(raised, holds, remembered)
 
 
 def _settling(before: Hold | None, members: Sequence[str]) -> Hold | None:
@@ -269,7 +269,7 @@ def _hold(id: SegmentId, before: Hold | None, target: str, joint: tuple[str, ...
     return Hold(id, holder or target, target)
 
 
-def _remembered(plan: Plan, inputs: InputsChanged) -> tuple[DepartedMember, ...]:
+def _remembered(plan: StreamPlan, inputs: InputsChanged) -> tuple[DepartedMember, ...]:
     """Who had what when it left, as long as its grace lasts."""
     kept = {
         left.segment: left

@@ -61,7 +61,7 @@ def _counts(
 ) -> dict[SegmentId, int]:
     """How many each has: the least first, among equals those that need not fetch anybody."""
     counts = {one.id: 1 for one in segments}
-    places = {one.id: place for place, one in enumerate(segments)}
+    places = {one.id: index for index, one in enumerate(segments)}
     for _ in range(surplus):
         open_ = [id for id in counts if counts[id] < room[id]]
         if not open_:

@@ -24,7 +24,7 @@ NOTICE_SHARE = 10  # a hold that lives an hour is announced six minutes before
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredHold:
     """`until_ms`: unless the reader comes before that. `warned_ms`, `expired_ms`: when that was written, or 0."""
 
     places: tuple[tuple[SegmentId, ReadPosition], ...]  # by segment; none at all keeps everything
@@ -54,7 +54,7 @@ class Due(Enum):
 
 
 def moved(
-    held: Held | None,
+    held: StoredHold | None,
     layout: Layout,
     places: Places,
     *,
@@ -62,7 +62,7 @@ def moved(
     expires_s: int,
     owner: str,
     around: Around | None = None,
-) -> tuple[Held, bool]:
+) -> tuple[StoredHold, bool]:
     """The reader has come: its hold lives on, at these places where they are ahead. And whether it moved, or is new."""
     if not 1 <= expires_s <= HOLD_EXPIRES_S_MAX:
         raise Misuse(f"the expiry of a hold must be 1 to {HOLD_EXPIRES_S_MAX:.0f} seconds", expires_s=expires_s)
@@ -74,7 +74,7 @@ def moved(
     after = shortened(layout, ahead(layout, _listed(before, layout), kept))
     anew = held is None or stands(layout, _listed(before, layout)) != stands(layout, after)
     return (
-        Held(
+        StoredHold(
             places=tuple(sorted(after.items())) if anew else tuple(sorted(before.items())),
             expires_s=expires_s,
             until_ms=now_ms + expires_s * 1000,
@@ -86,12 +86,12 @@ def moved(
     )
 
 
-def place_in(held: Held, layout: Layout, segment: SegmentId) -> ReadPosition:
+def place_in(held: StoredHold, layout: Layout, segment: SegmentId) -> ReadPosition:
     """From where on a segment is kept; one that the layout does not list yet is kept whole."""
     return stands(layout, _listed(dict(held.places), layout)).get(segment, START)
 
 
-def floor(held: Held, layout: Layout, segment: SegmentId) -> Position:
+def floor(held: StoredHold, layout: Layout, segment: SegmentId) -> Position:
     """The last entry of a segment that may go."""
     place = DONE if not held.keeps else place_in(held, layout, segment)
     if place == DONE:
@@ -100,7 +100,7 @@ def floor(held: Held, layout: Layout, segment: SegmentId) -> Position:
     return BEFORE_ALL if place == START else Position(ledger, entry - 1)
 
 
-def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
+def due(held: StoredHold, now_ms: int, announced_for_s: float) -> Due:
     """What is to be written. `announced_for_s`: how long the one who asks has seen it announced, by its own clock."""
     if held.expired_ms:
         return Due.REMOVE if now_ms - held.expired_ms >= HOLD_EXPIRED_KEPT_S * 1000 else Due.NOTHING
@@ -109,7 +109,7 @@ def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
     return Due.EXPIRE if now_ms >= held.until_ms and announced_for_s >= held.notice_s else Due.NOTHING
 
 
-def due_in_s(held: Held, now_ms: int, announced_for_s: float) -> float:
+def due_in_s(held: StoredHold, now_ms: int, announced_for_s: float) -> float:
     """How long until something is, if its reader does not come and the clock does not jump."""
     if held.expired_ms:
         return HOLD_EXPIRED_KEPT_S - (now_ms - held.expired_ms) / 1000
@@ -117,11 +117,11 @@ def due_in_s(held: Held, now_ms: int, announced_for_s: float) -> float:
     return max(left_s, held.notice_s - announced_for_s) if held.warned_ms else left_s - held.notice_s
 
 
-def warned(held: Held, now_ms: int) -> Held:
+def warned(held: StoredHold, now_ms: int) -> StoredHold:
     return replace(held, warned_ms=max(1, now_ms))
 
 
-def expired(held: Held, now_ms: int) -> Held:
+def expired(held: StoredHold, now_ms: int) -> StoredHold:
     return replace(held, expired_ms=max(1, now_ms))
 
 
@@ -150,7 +150,7 @@ class Form(msgspec.Struct, omit_defaults=True):
     around: dict[str, tuple[int, int]] = {}
 
 
-def encode(held: Held) -> Form:
+def encode(held: StoredHold) -> Form:
     return Form(
         places={str(id): place for id, place in held.places},
         expires_s=held.expires_s,
@@ -163,11 +163,11 @@ def encode(held: Held) -> Form:
     )
 
 
-def decode(form: Form) -> Held:
+def decode(form: Form) -> StoredHold:
     places = sorted((SegmentId(int(id)), place) for id, place in form.places.items())
     if any(place not in (START, DONE) and min(place) < 0 for _, place in places):
         raise Corrupt("a hold has an invalid position")
-    return Held(
+    return StoredHold(
         tuple(places),
         form.expires_s,
         form.until_ms,

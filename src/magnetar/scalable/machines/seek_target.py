@@ -22,7 +22,7 @@ from magnetar.layout.lineage import ancestors_of_any, descendants_of_any
 from magnetar.layout.segment import Segment
 
 
-class Where(StrEnum):
+class TargetKind(StrEnum):
     EARLIEST = "EARLIEST"
     LATEST = "LATEST"
     TIME = "TIME"
@@ -31,7 +31,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    where: Where
+    where: TargetKind
     time_ms: int = 0
     places: tuple[tuple[SegmentId, Position], ...] = ()  # by segment: the first message to come
 
@@ -58,7 +58,7 @@ class Seek:
 
 class Form(msgspec.Struct, omit_defaults=True):
     op: str
-    where: Where
+    where: TargetKind
     timeMs: int = 0
     places: dict[str, tuple[int, int]] = {}
 
@@ -77,25 +77,25 @@ def decode(form: Form) -> Seek:
 def at_time(time_ms: int) -> Target:
     if time_ms < 0:
         raise Misuse("the time must be in milliseconds since 1970", time_ms=time_ms)
-    return Target(Where.TIME, time_ms)
+    return Target(TargetKind.TIME, time_ms)
 
 
 def at_places(places: Mapping[SegmentId, Position]) -> Target:
     if not places:
         raise Misuse("a seek to positions must name at least one segment")
-    return Target(Where.PLACES, places=tuple(sorted(places.items())))
+    return Target(TargetKind.PLACES, places=tuple(sorted(places.items())))
 
 
 def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
     """Of every segment that is moved. Misuse: a place in a segment that the topic does not have."""
     match target.where:
-        case Where.EARLIEST:
+        case TargetKind.EARLIEST:
             return {one.id: BEGIN for one in layout.segments}
-        case Where.LATEST:
+        case TargetKind.LATEST:
             return {one.id: END for one in layout.segments}
-        case Where.TIME:
+        case TargetKind.TIME:
             return {one.id: _by_time(one, target.time_ms) for one in layout.segments}
-        case Where.PLACES:
+        case TargetKind.PLACES:
             return _by_places(target, layout)
 
 

@@ -18,7 +18,7 @@ GRACE_MS = int(CONSUMER_GRACE_S * 1000)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsumerSession:
     name: str
     generation: int
     connection: str = ""  # "": disconnected
@@ -112,7 +112,7 @@ Effect = StoreMembers | ArmGrace | Supersede | PushPlan | Reassign
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    sessions: tuple[Session, ...] = ()  # by name
+    sessions: tuple[ConsumerSession, ...] = ()  # by name
     generation: int = 0  # the highest given out
     grace_ms: int = GRACE_MS
 
@@ -126,7 +126,7 @@ class Sessions:
         """Those of them that know entry buckets."""
         return frozenset(one.name for one in self.sessions if one.shares)
 
-    def find(self, name: str) -> Session | None:
+    def find(self, name: str) -> ConsumerSession | None:
         return next((one for one in self.sessions if one.name == name), None)
 
 
@@ -136,7 +136,7 @@ Step = tuple[Sessions, tuple[Effect, ...]]
 def restore(members: tuple[Member, ...], *, now_ms: int, grace_ms: int = GRACE_MS) -> Step:
     """A new controller: everybody is disconnected and has a grace period from now."""
     sessions = tuple(
-        Session(one.name, one.generation, until_ms=now_ms + grace_ms, shares=one.shares) for one in members
+        ConsumerSession(one.name, one.generation, until_ms=now_ms + grace_ms, shares=one.shares) for one in members
     )
     state = Sessions(sessions, max((one.generation for one in members), default=0), grace_ms)
     return state, tuple(ArmGrace(one.name, one.generation, one.until_ms) for one in sessions)
@@ -174,11 +174,11 @@ def _step(state: Sessions, event: Event) -> Step:
             return _without(state, session) if not session.connection and now_ms >= session.until_ms else (state, ())
 
 
-def _register(state: Sessions, registered: Session | None, event: Registered) -> Step:
+def _register(state: Sessions, registered: ConsumerSession | None, event: Registered) -> Step:
     if event.resume and (registered is None or registered.generation != event.resume):
         return state, ()  # ended, or taken over: a new session must be the consumer's own decision
     generation = event.resume or state.generation + 1
-    session = Session(event.name, generation, event.connection, shares=event.shares)
+    session = ConsumerSession(event.name, generation, event.connection, shares=event.shares)
     if not event.connected:
         session = replace(session, connection="", until_ms=event.now_ms + state.grace_ms)
     after = replace(_with(state, session), generation=max(state.generation, generation))
@@ -195,12 +195,12 @@ def _register(state: Sessions, registered: Session | None, event: Registered) ->
     return after, tuple(effects)
 
 
-def _without(state: Sessions, gone: Session) -> Step:
+def _without(state: Sessions, gone: ConsumerSession) -> Step:
     after = replace(state, sessions=tuple(one for one in state.sessions if one is not gone))
     return after, (_store(after), Reassign())
 
 
-def _with(state: Sessions, session: Session) -> Sessions:
+def _with(state: Sessions, session: ConsumerSession) -> Sessions:
     others = [one for one in state.sessions if one.name != session.name]
     return replace(state, sessions=tuple(sorted([*others, session], key=lambda one: one.name)))
 

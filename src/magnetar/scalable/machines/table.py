@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 
-class Phased(Protocol):
+class HasPhase(Protocol):
     @property
     def phase(self) -> Any: ...
 
 
-class Asked(Phased, Protocol):
+class HasOperation(HasPhase, Protocol):
     """Of one operation, whose events carry its id."""
 
     @property
     def op(self) -> str: ...
 
 
-S = TypeVar("S", bound=Phased)
-A = TypeVar("A", bound=Asked)
+S = TypeVar("S", bound=HasPhase)
+A = TypeVar("A", bound=HasOperation)
 P = TypeVar("P")
 E = TypeVar("E")
 

@@ -22,7 +22,7 @@ from magnetar.base.ranges import HashRange
 from magnetar.layout.layout import Child, Layout
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import NEVER, Ending, Segment, State
-from magnetar.scalable.record.record import Intent, Kind, Lifecycle, Outcome, Past, Record
+from magnetar.scalable.record.record import Intent, Kind, Lifecycle, Outcome, PastReshape, Record
 
 VERSION = 1
 COMPRESSED = b"MgRz"  # before a record that is compressed: JSON never begins so
@@ -74,7 +74,7 @@ class _Intent(msgspec.Struct, omit_defaults=True):
     buckets: int = 0
 
 
-class _Past(msgspec.Struct, omit_defaults=True):
+class _PastReshape(msgspec.Struct, omit_defaults=True):
     op: str
     kind: Kind
     outcome: Outcome
@@ -107,7 +107,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
 
 
 _KNOWN: dict[type[msgspec.Struct], frozenset[str]] = {
-    form: frozenset(form.__struct_fields__) for form in (_Segment, _Intent, _Past, _Record)
+    form: frozenset(form.__struct_fields__) for form in (_Segment, _Intent, _PastReshape, _Record)
 }
 
 
@@ -237,7 +237,7 @@ def _kept(segment: Segment) -> bytes:
     return segment.keep(msgspec.json.encode(_joined(_segment_form(segment), segment.unknown)))
 
 
-def _kept_past(past: Past) -> bytes:
+def _kept_past(past: PastReshape) -> bytes:
     return past.keep(msgspec.json.encode(_joined(_past_form(past), past.unknown)))
 
 
@@ -284,8 +284,8 @@ def _intent_form(intent: Intent) -> _Intent:
     )
 
 
-def _past_form(past: Past) -> _Past:
-    return _Past(
+def _past_form(past: PastReshape) -> _PastReshape:
+    return _PastReshape(
         past.op, past.kind, past.outcome, past.parents, past.children, past.epoch, past.at_ms, past.trigger, past.reason
     )
 
@@ -374,9 +374,9 @@ def _intent(data: bytes) -> Intent:
     )
 
 
-def _past(data: bytes) -> Past:
-    form = msgspec.json.decode(data, type=_Past)
-    past = Past(
+def _past(data: bytes) -> PastReshape:
+    form = msgspec.json.decode(data, type=_PastReshape)
+    past = PastReshape(
         form.op,
         form.kind,
         form.outcome,
@@ -386,7 +386,7 @@ def _past(data: bytes) -> Past:
         form.atMs,
         form.trigger,
         form.reason,
-        unknown=_unknown(msgspec.json.decode(data), _Past),
+        unknown=_unknown(msgspec.json.decode(data), _PastReshape),
     )
     past.keep(data)
     return past

@@ -60,7 +60,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastReshape:
     """One reshape of the history. Pruning its segments does not erase it."""
 
     op: str
@@ -94,7 +94,7 @@ class Record:
     created_ms: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     autoscale: str = ""  # JSON of the topic's policy
-    history: tuple[Past, ...] = ()
+    history: tuple[PastReshape, ...] = ()
     unknown: str = field(default="", repr=False)
 
     @property
@@ -248,10 +248,12 @@ def plain(before: Record | None, topics: Sequence[str], *, now_ms: int) -> Recor
     )
 
 
-def _past(intent: Intent, outcome: Outcome, epoch: Epoch, now_ms: int) -> Past:
+def _past(intent: Intent, outcome: Outcome, epoch: Epoch, now_ms: int) -> PastReshape:
     ids = tuple(child.id for child in intent.children)
-    return Past(intent.op, intent.kind, outcome, intent.parents, ids, epoch, now_ms, intent.trigger, intent.reason)
+    return PastReshape(
+        intent.op, intent.kind, outcome, intent.parents, ids, epoch, now_ms, intent.trigger, intent.reason
+    )
 
 
-def _with(history: tuple[Past, ...], past: Past) -> tuple[Past, ...]:
+def _with(history: tuple[PastReshape, ...], past: PastReshape) -> tuple[PastReshape, ...]:
     return (*history, past)[-HISTORY_RESHAPES_MAX:]

@@ -88,7 +88,7 @@ class DepartedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StreamPlan:
     generation: int = 0
     holds: tuple[Hold, ...] = ()  # by segment
     left: tuple[DepartedMember, ...] = ()  # by segment
@@ -106,9 +106,9 @@ class Subscription:
     seeks: int = 0  # raised by each seek: a drained answer from before it does not count after it
     latched: tuple[SegmentId, ...] = ()  # durably drained, by id
     members: tuple[Member, ...] = ()  # by name
-    plan: Plan = Plan()
+    plan: StreamPlan = StreamPlan()
     undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
-    hold: hold.Held | None = None  # what is kept for a reader that has no cursors
+    hold: hold.StoredHold | None = None  # what is kept for a reader that has no cursors
     seek: seek_target.Seek | None = None  # under way: no consumer reads until it ends
     sought: str = ""  # the operation of the last one that is over
     properties: tuple[tuple[str, str], ...] = ()  # as its first consumer that gave any gave them, by name
@@ -211,7 +211,7 @@ def decode(name: str, data: bytes) -> Subscription:
         seeks=form.seeks,
         latched=tuple(SegmentId(id) for id in sorted(form.latched)),
         members=tuple(Member(*member, member[0] in form.sharing) for member in sorted(form.members.items())),
-        plan=Plan(
+        plan=StreamPlan(
             form.generation,
             tuple(sorted(holds, key=lambda hold: hold.segment)),
             tuple(sorted(left, key=lambda one: one.segment)),

@@ -32,7 +32,7 @@ class Peer(Protocol):
     def write(self, data: bytes) -> None: ...
 
 
-class Session:
+class WatchSession:
     """One watch of one client. `ended` is called if the topic is deleted; the client was already informed."""
 
     __slots__ = ("body", "ended", "extended", "id", "peer", "topic")
@@ -68,7 +68,7 @@ class Watches:
     def __len__(self) -> int:
         return sum(len(topic) for topic in self._topics.values())
 
-    def open(self, name: TopicName, session: Session) -> None:
+    def open(self, name: TopicName, session: WatchSession) -> None:
         """From now on the session gets the known layout immediately, and every change."""
         topic = self._topics.get(name.canonical)
         if topic is None:
@@ -129,7 +129,7 @@ class _Watched:
         self._forget = forget
         self._shown: LayoutUpdate | None = None
         self._bodies: dict[bool, bytes] = {}  # of what is shown, with our own fields and without
-        self._sessions: dict[Peer, dict[int, Session]] = {}
+        self._sessions: dict[Peer, dict[int, WatchSession]] = {}
         self._stop: Callable[[], None] | None = None
         self._sealed: list[tuple[SegmentId, Callable[[], None]]] = []  # called when the segment is shown no more
         self._over = False
@@ -144,10 +144,10 @@ class _Watched:
         else:
             self._stop = stop
 
-    def join(self, session: Session) -> None:
+    def join(self, session: WatchSession) -> None:
         self._sessions.setdefault(session.peer, {})[session.id] = session
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: WatchSession) -> None:
         sessions = self._sessions.get(session.peer, {})
         if sessions.get(session.id) is session:
             del sessions[session.id]
@@ -156,7 +156,7 @@ class _Watched:
         if not self._sessions:
             self._end()
 
-    def news(self, session: Session) -> bytes:
+    def news(self, session: WatchSession) -> bytes:
         """The frame that brings a session up to date; nothing if it is, or if its peer does not read."""
         if self._shown is None or session.peer.closed:
             return b""

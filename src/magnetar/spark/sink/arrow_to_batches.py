@@ -258,14 +258,14 @@ def _number(tag: int, values: Ints, there: Bools | None = None) -> list[_Column]
 
 def _text(columns: list[_Column], count: int) -> pa.Array:
     table = np.empty((count, len(columns)), np.uint8)
-    for place, (values, _) in enumerate(columns):
-        table[:, place] = values
+    for index, (values, _) in enumerate(columns):
+        table[:, index] = values
     if all(there is None for _, there in columns):
         return _fixed(table.tobytes(), count, len(columns))
     kept = np.ones(table.shape, np.bool_)
-    for place, (_, there) in enumerate(columns):
+    for index, (_, there) in enumerate(columns):
         if there is not None:
-            kept[:, place] = there
+            kept[:, index] = there
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(kept.sum(1), out=offsets[1:])
     return _binary(offsets, table[kept].tobytes(), count)

@@ -51,7 +51,7 @@ class Fixed:
 Open = Callable[[SourceOptions], Awaitable[Query]]
 
 
-class Several:
+class MultiQuery:
     """`open` creates the query of one topic. `clock` returns monotonic seconds; `tell` shows a warning to the user."""
 
     def __init__(

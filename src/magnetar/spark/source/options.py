@@ -143,7 +143,7 @@ def source_options(
     other = _BATCH if streaming else _STREAMING  # a table supports both kinds of reads
     kept = {name: text for name, text in kept.items() if _known(name) not in other}
     named = _named(with_table(options, table_metadata(kept)), streaming=streaming)
-    fields = _Asked(named)
+    fields = _OptionReader(named)
     target = fields.target()
     limits = Limits(
         fields.read("maxMessagesPerTrigger", _count, None),
@@ -221,7 +221,7 @@ def shown(options: Mapping[str, str], *, url: str = DEFAULT_URL) -> ColumnOption
     own = own_options(options)
     for name in own:
         _known(name)
-    fields = _Asked({_NAMES[name.lower()]: text for name, text in own.items()})
+    fields = _OptionReader({_NAMES[name.lower()]: text for name, text in own.items()})
     target = fields.target()
     return ColumnOptions(
         target,
@@ -231,7 +231,7 @@ def shown(options: Mapping[str, str], *, url: str = DEFAULT_URL) -> ColumnOption
     )
 
 
-def _columns(fields: _Asked) -> tuple[str, ...]:
+def _columns(fields: _OptionReader) -> tuple[str, ...]:
     default: tuple[str, ...] = COLUMNS
     names = fields.read("columns", _list, default)
     if fields.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
@@ -272,7 +272,7 @@ def _unknown(name: str) -> Misuse:
     return Misuse(f"unknown option {name}: {guess}")
 
 
-class _Asked:
+class _OptionReader:
     def __init__(self, named: Mapping[str, str]) -> None:
         self._said = named
 

@@ -146,11 +146,11 @@ def _decimals(walk: RowCursors, rows: Ints, places: tuple[Ints, Ints], node: Fix
     walk.check(rows, ends > starts, "a decimal has no bytes", path)
     sign = np.where(walk.buffer[starts] >= 128, np.uint8(255), np.uint8(0))
     lying = np.empty((len(rows), _DECIMAL_BYTES), np.uint8)
-    for place in range(_DECIMAL_BYTES):
-        at = ends - 1 - place
-        lying[:, place] = np.where(at >= starts, walk.buffer[np.maximum(at, 0)], sign)
-    for place in range(_DECIMAL_BYTES, int((ends - starts).max(initial=0))):
-        at = ends - 1 - place
+    for index in range(_DECIMAL_BYTES):
+        at = ends - 1 - index
+        lying[:, index] = np.where(at >= starts, walk.buffer[np.maximum(at, 0)], sign)
+    for index in range(_DECIMAL_BYTES, int((ends - starts).max(initial=0))):
+        at = ends - 1 - index
         walk.check(rows, (at < starts) | (walk.buffer[np.maximum(at, 0)] == sign), "a decimal is too large", path)
     kind = arrow_type(node)
     array = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(lying.tobytes())])
@@ -171,11 +171,11 @@ def _row_by_row(values: Any, rows: Ints, path: str, convert: Callable[[Any], Any
     try:
         return convert(values)
     except pa.ArrowInvalid:
-        for place in range(len(values)):
+        for index in range(len(values)):
             try:
-                convert(values.slice(place, 1))
+                convert(values.slice(index, 1))
             except pa.ArrowInvalid as error:
-                raise Unreadable(int(rows[place]), str(error).splitlines()[0], path) from None
+                raise Unreadable(int(rows[index]), str(error).splitlines()[0], path) from None
         raise
 
 

@@ -183,7 +183,7 @@ def _union_type(node: Union) -> Any:
         return arrow_type(others[0])
     if (number := united(node)) is not None:
         return arrow_type(number)
-    return pa.struct([pa.field(f"member{place}", arrow_type(one)) for place, one in enumerate(others)])
+    return pa.struct([pa.field(f"member{index}", arrow_type(one)) for index, one in enumerate(others)])
 
 
 class _Parser:

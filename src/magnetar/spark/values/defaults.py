@@ -97,12 +97,12 @@ def _branch(node: Union, default: Any) -> Any:
     number = united(node)
     if number is not None:
         return _value(number, default)
-    for place, branch in enumerate(node.others):
+    for index, branch in enumerate(node.others):
         try:
             value = _value(branch, default)
         except _Wrong:
             continue
-        return value if len(node.others) == 1 else {f"member{place}": value}
+        return value if len(node.others) == 1 else {f"member{index}": value}
     raise _Wrong
 
 

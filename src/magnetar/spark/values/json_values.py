@@ -116,8 +116,8 @@ def _type(node: Node, path: str) -> Any:
         case MapType(values=values):
             return dict[str, _or_null(_type(values, path))]  # type: ignore[misc]
         case Record(fields=fields):
-            types = [(f"f{place}", *_field(one, inner(path, one.name))) for place, one in enumerate(fields)]
-            rename = {f"f{place}": one.name for place, one in enumerate(fields)}
+            types = [(f"f{index}", *_field(one, inner(path, one.name))) for index, one in enumerate(fields)]
+            rename = {f"f{index}": one.name for index, one in enumerate(fields)}
             return msgspec.defstruct("Row", types, rename=rename, gc=False)
     raise AssertionError(node)
 
@@ -148,11 +148,11 @@ def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
         try:
             built.append(build(rows))
         except (pa.ArrowException, OverflowError):
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 try:
                     build([row])
                 except (pa.ArrowException, OverflowError) as error:
-                    raise Unreadable(place, f"it is outside the range of the column: {error}", name) from None
+                    raise Unreadable(index, f"it is outside the range of the column: {error}", name) from None
             raise
     return built
 
@@ -178,7 +178,7 @@ def _columns(read: Node) -> list[tuple[str, Build]]:
     """Name and builder of each column."""
     if not isinstance(read, Record):
         return [("", _build(read))]
-    return [(one.name, _of(f"f{place}", _build(one.type))) for place, one in enumerate(read.fields)]
+    return [(one.name, _of(f"f{index}", _build(one.type))) for index, one in enumerate(read.fields)]
 
 
 def _of(attribute: str, build: Build) -> Build:
@@ -189,7 +189,7 @@ def _build(node: Node) -> Build:
     kind = arrow_type(node)
     match node:
         case Record(fields=fields):
-            builds = [(f"f{place}", _build(one.type)) for place, one in enumerate(fields)]
+            builds = [(f"f{index}", _build(one.type)) for index, one in enumerate(fields)]
 
             def record(rows: list[Any]) -> Any:
                 arrays = [

@@ -95,11 +95,11 @@ def _run(field: FieldDescriptor | None, data: bytes, path: str, depth: int) -> N
 
 def _number(data: bytes, at: int, path: str) -> tuple[int, int]:
     value = 0
-    for place in range(_NUMBER_BYTES_MAX):
-        if at + place >= len(data):
+    for index in range(_NUMBER_BYTES_MAX):
+        if at + index >= len(data):
             raise _Found(_ENDS, path)
-        byte = data[at + place]
-        value |= (byte & 127) << 7 * place
+        byte = data[at + index]
+        value |= (byte & 127) << 7 * index
         if byte < 128:
-            return value, at + place + 1
+            return value, at + index + 1
     raise _Found("a number does not end", path)

@@ -29,7 +29,7 @@ class Verdict(Enum):
     UNSURE = auto()  # may be stored, or partly is: PersistenceError, the client asks again
 
 
-class Spread:
+class KeylessSpread:
     """How a producer spreads messages without a key over the segments: by its sequence ids. `hash_of` gives the hash of
     one, None if it belongs to another segment; `counts` are the messages of each entry of a run."""
 
@@ -78,7 +78,7 @@ class _Marks:
         at = self.places(key_hash)
         return _verdict(first, highest, min(pushed[i] for i in at), min(self.persisted[i] for i in at))
 
-    def spread_verdict(self, span: range, spread: Spread, entry: int, pushed: Sequence[int]) -> Verdict:
+    def spread_verdict(self, span: range, spread: KeylessSpread, entry: int, pushed: Sequence[int]) -> Verdict:
         """On a batch without keys: its numbers are all of the span that belong to this topic, if they are as many as
         its messages. Where some are stored and others are not, it is stored: twice is bad, losing it is worse."""
         numbers = spread.numbers(span, entry)
@@ -148,7 +148,7 @@ class Dedup:
         last_chunks: Sequence[bool] | None = None,
         *,
         key_hashes: Sequence[int | None] | None = None,
-        spread: Spread | None = None,
+        spread: KeylessSpread | None = None,
     ) -> list[Verdict] | None:
         """Verdicts on consecutive entries, each seeing those before it as pushed; None if all are new. `last_chunks`
         is None if no entry is a chunk; else False stands for a chunk that is not the last of its message. `spread`:

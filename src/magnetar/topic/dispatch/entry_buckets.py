@@ -110,7 +110,7 @@ class EntryBuckets(Generic[K]):
         self._consumers.sort(key=lambda one: one[:2])
         count, buckets = len(self._consumers), len(self)
         self._owners = [
-            self._consumers[place][2]
-            for place in range(count)
-            for _ in range(place * buckets // count, (place + 1) * buckets // count)
+            self._consumers[index][2]
+            for index in range(count)
+            for _ in range(index * buckets // count, (index + 1) * buckets // count)
         ]

@@ -263,13 +263,13 @@ class KeySharedDispatcher:
         self._left = len(positions) == REPLAY_TURN_ENTRIES_MAX
         self.topic.runtime.turns.left -= len(positions) * KEYED_PUSH_COST
         out: dict[Consumer, list[bytes]] = {}
-        for place, position in enumerate(positions):
+        for index, position in enumerate(positions):
             slot = self.guard.slot_of(position)
             if slot is None:
                 continue
             taken = self.source.take(position)
             if taken is None and self.topic.managed.has(position):
-                self.guard.put_back(positions[place:])
+                self.guard.put_back(positions[index:])
                 _flush(out)
                 return False
             if taken is None or taken[0].position(taken[1]) != position or self.cursor.is_acked(position):

@@ -217,13 +217,13 @@ class SharedDispatcher:
         # Entries that cannot be sent are not read: new entries lie elsewhere, and reads would alternate endlessly.
         positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room), self._may_go if self._held_back else None)
         self.topic.runtime.turns.left -= len(positions) * SHARED_PUSH_COST
-        for place, position in enumerate(positions):
+        for index, position in enumerate(positions):
             self._held_back.pop(position, None)
             if self.cursor.is_acked(position):
                 continue
             taken = self.source.take(position)
             if taken is None and self.topic.managed.has(position):
-                self.replay.add(positions[place:])
+                self.replay.add(positions[index:])
                 break
             if taken is None or taken[0].position(taken[1]) != position or self.delay.holds(*taken):
                 continue  # trimmed in between, or delayed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt, Fenced, MagnetarError
 from magnetar.ledger.run import Run
-from magnetar.topic.dedup.dedup import Spread, Verdict, recorded
+from magnetar.topic.dedup.dedup import KeylessSpread, Verdict, recorded
 from magnetar.topic.producers.producer import Producer
 from magnetar.topic.write_metrics import Writes
 from magnetar.wire import commands, entry
@@ -112,7 +112,7 @@ def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
     if topic.slot_of is not None and topic.dedup.ranged(producer.base):
         hashes = _hashes(topic, run)
         if producer.spreads and topic.spread_of is not None:
-            spread = Spread(partial(topic.spread_of, producer.base), sends.counts)
+            spread = KeylessSpread(partial(topic.spread_of, producer.base), sends.counts)
             hashes = _spread_hashes(run, hashes, sends.sequence_ids, spread)
     verdicts = topic.dedup.check_run(
         producer.base, sends.sequence_ids, sends.highest_ids, last_chunks, key_hashes=hashes, spread=spread
@@ -138,7 +138,9 @@ def _hashes(topic: Topic, run: Run) -> list[int | None]:
     return [topic.slot_of(run.body, run.offsets[i], run.offsets[i + 1]) for i in range(len(run.counts))]
 
 
-def _spread_hashes(run: Run, hashes: list[int | None], sequence_ids: list[int], spread: Spread) -> list[int | None]:
+def _spread_hashes(
+    run: Run, hashes: list[int | None], sequence_ids: list[int], spread: KeylessSpread
+) -> list[int | None]:
     """With those of single messages without a key, which lie where their numbers say."""
     return [
         _spread_hash(run, index, sequence_ids[index], spread) if hash is None else hash
@@ -146,7 +148,7 @@ def _spread_hashes(run: Run, hashes: list[int | None], sequence_ids: list[int], 
     ]
 
 
-def _spread_hash(run: Run, index: int, sequence: int, spread: Spread) -> int | None:
+def _spread_hash(run: Run, index: int, sequence: int, spread: KeylessSpread) -> int | None:
     try:
         metadata = entry.read(run.body, run.offsets[index], run.offsets[index + 1])
     except Corrupt:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import BadFrame
-from magnetar.base.limits import HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_S, STRANGERS_MAX
-from magnetar.broker.connection.handshake_limits import Strangers
+from magnetar.base.limits import HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_S, HANDSHAKES_MAX
+from magnetar.broker.connection.handshake_limits import HandshakeLimiter
 from magnetar.wire import frames
 from magnetar.wire.frames import encode_command
 from tests.unit.broker.world import World, command, pass_s, settle
 
 
-async def test_stranger_has_ten_seconds_whatever_it_sends(world: World) -> None:
+async def test_connection_without_connect_ends_after_ten_seconds(world: World) -> None:
     silent, slow, client = world.bare_client(), world.bare_client(), world.client()
     await pass_s(HANDSHAKE_S - 1)
     slow.say(b"\0\0\0\x40")
@@ -21,7 +21,7 @@ async def test_stranger_has_ten_seconds_whatever_it_sends(world: World) -> None:
     assert silent.wire.aborted
     assert slow.wire.aborted
     assert not client.wire.closing
-    assert len(world.node.strangers) == 0
+    assert len(world.node.handshakes) == 0
 
 
 async def test_connect_in_time_is_served_for_longer(world: World) -> None:
@@ -32,7 +32,7 @@ async def test_connect_in_time_is_served_for_longer(world: World) -> None:
     assert (await late.produce()).HasField("producer_success")
 
 
-async def test_frame_of_stranger_beyond_limit_ends_it(world: World) -> None:
+async def test_frame_before_connect_beyond_limit_ends_connection(world: World) -> None:
     wide = encode_command(command("CONNECT", client_version="x", auth_data=b"t" * HANDSHAKE_FRAME_BYTES_MAX))
     with pytest.raises(BadFrame, match=str(HANDSHAKE_FRAME_BYTES_MAX)):
         frames.split(wide, 0, HANDSHAKE_FRAME_BYTES_MAX)
@@ -43,7 +43,7 @@ async def test_frame_of_stranger_beyond_limit_ends_it(world: World) -> None:
     assert served.heard.kinds == ["CONNECTED"]
 
 
-class Stranger:
+class FakeConnection:
     def __init__(self) -> None:
         self.told = ""
 
@@ -51,12 +51,12 @@ class Stranger:
         self.told = reason
 
 
-async def test_oldest_stranger_goes_where_too_many_came(world: World) -> None:
-    strangers = Strangers(strangers_max=3)
-    came = [Stranger() for _ in range(5)]
+async def test_oldest_connection_ends_when_too_many_wait(world: World) -> None:
+    handshakes = HandshakeLimiter(handshakes_max=3)
+    came = [FakeConnection() for _ in range(5)]
     for one in came:
-        strangers.came(one)
-    assert len(strangers) == 3
+        handshakes.add(one)
+    assert len(handshakes) == 3
     assert [bool(one.told) for one in came] == [True, True, False, False, False]
     assert "3" in came[0].told
     await pass_s(HANDSHAKE_S + 1)
@@ -64,5 +64,5 @@ async def test_oldest_stranger_goes_where_too_many_came(world: World) -> None:
     assert all(one.told for one in came)
 
 
-def test_all_strangers_together_hold_less_than_their_sum() -> None:
-    assert STRANGERS_MAX * HANDSHAKE_FRAME_BYTES_MAX <= 64 * 1024 * 1024
+def test_connections_before_connect_hold_bounded_memory() -> None:
+    assert HANDSHAKES_MAX * HANDSHAKE_FRAME_BYTES_MAX <= 64 * 1024 * 1024

@@ -14,7 +14,7 @@ from magnetar.base.limits import (
     GIVEN_PROPERTIES_MAX,
     STORED_PROPERTIES_BYTES_MAX,
 )
-from magnetar.broker.connection.property_limits import Account, Kept
+from magnetar.broker.connection.property_limits import Account, StoredProperties
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import Client, World, settle
 
@@ -77,7 +77,7 @@ async def test_bytes_are_given_back_when_producers_and_consumers_leave(world: Wo
 
 
 def test_sum_of_connection_is_bounded_by_its_limit() -> None:
-    kept = Kept(Account())
+    kept = StoredProperties(Account())
     item = pb.CommandProducer(metadata=[pb.KeyValue(key="k", value="v" * 4_000)])
     for made in range(CONNECTION_KEPT_BYTES_MAX // 4_010):
         kept.add("producer", made, kept.check(item, "producer", "name"))
@@ -89,7 +89,7 @@ def test_sum_of_connection_is_bounded_by_its_limit() -> None:
 
 
 def test_ten_thousand_ordinary_producers_fit_one_connection() -> None:
-    kept = Kept(Account())
+    kept = StoredProperties(Account())
     item = pb.CommandProducer(metadata=[pb.KeyValue(key=f"key-{n}", value="v" * 100) for n in range(10)])
     for made in range(10_000):
         kept.add("producer", made, kept.check(item, "producer", "n" * 100))
@@ -97,7 +97,7 @@ def test_ten_thousand_ordinary_producers_fit_one_connection() -> None:
 
 def test_sum_of_all_connections_is_bounded() -> None:
     account = Account(bytes_max=10_000)
-    first, second = Kept(account), Kept(account)
+    first, second = StoredProperties(account), StoredProperties(account)
     item = pb.CommandProducer(metadata=[pb.KeyValue(key="k", value="v" * 4_000)])
     for id in range(2):
         first.add("producer", id, first.check(item, "producer"))

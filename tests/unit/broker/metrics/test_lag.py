@@ -10,7 +10,7 @@ from magnetar.base.errors import NotReady, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.broker.batch_read.holds import HoldRequest
-from magnetar.broker.metrics.lag import attendance, lag_behind, lag_of
+from magnetar.broker.metrics.lag import lag_behind, lag_of, subscription_lags
 from magnetar.layout.lag import NO_LAG
 from magnetar.layout.readable_range import ReadPosition
 from magnetar.scalable.record.subscription import Type
@@ -78,10 +78,10 @@ async def test_silent_owner_leaves_only_its_segments_unknown(cluster: Cluster) -
     for name, kind in (("work", Type.QUEUE), ("s", Type.STREAM)):
         await member.service.subscribe(NAME, name, kind, earliest=True)
     record, subscriptions = await cluster.record(), await member.service.subscriptions(NAME)
-    [seen, stream] = (await attendance(member.node, NAME, record, subscriptions)).values()
+    [seen, stream] = (await subscription_lags(member.node, NAME, record, subscriptions)).values()
     assert (seen.lag, stream.lag, seen.consumers) == (NO_LAG, NO_LAG, {})
     member.carrier.losing = 1  # the first call arrives, two are lost
-    [seen, stream] = (await attendance(member.node, NAME, record, subscriptions)).values()
+    [seen, stream] = (await subscription_lags(member.node, NAME, record, subscriptions)).values()
     assert seen.left == {SegmentId(0): NO_LAG, SegmentId(1): None, SegmentId(2): None}
     assert seen.lag is None
     member.carrier.losing = 1

@@ -11,7 +11,7 @@ from magnetar.base.names import topic_name
 from magnetar.broker.metrics.scalable_topics import layout_sample
 from magnetar.layout.layout import initial
 from magnetar.scalable.record.record import Record, created
-from magnetar.scalable.record.subscription import Early, Hold, Plan, Subscription, Type
+from magnetar.scalable.record.subscription import Early, Hold, StreamPlan, Subscription, Type
 
 TOPIC = topic_name("topic://public/default/x")
 
@@ -24,7 +24,7 @@ def a_split_topic() -> Record:
 def a_subscription(*early: tuple[int, Early]) -> Subscription:
     holds = tuple(Hold(SegmentId(id), "a", "a", early=state) for id, state in early)
     parent = Hold(SegmentId(0), "a", "a")
-    return Subscription("s", Type.STREAM, 1, 1, plan=Plan(1, (parent, *holds)))
+    return Subscription("s", Type.STREAM, 1, 1, plan=StreamPlan(1, (parent, *holds)))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from magnetar.base.names import topic_name
 from magnetar.broker.migration.migration import migrate
 from magnetar.broker.migration.plain_topics import GUARD_PROPERTY
 from magnetar.cluster.calls.topic_calls import AwaitDrained, Awaited, InspectPlainTopic, PlainFacts, SubscriptionLife
-from magnetar.scalable.machines.seek_target import Seek, Target, Where
+from magnetar.scalable.machines.seek_target import Seek, Target, TargetKind
 from magnetar.scalable.record.subscription import Type
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -242,7 +242,7 @@ async def test_migrated_plain_topic_is_not_drained_during_seek_h_d7(
     life = SubscriptionLife("s", one.life)
     asks = partial(node.peers.owner(PLAIN).ask, AwaitDrained(op="x", subscription=life, wait_s=1))
     assert (await asks()).happened
-    moving = replace(one, seek=Seek("op", Target(Where.EARLIEST)), seeks=1)
+    moving = replace(one, seek=Seek("op", Target(TargetKind.EARLIEST)), seeks=1)
     await node.scalable.records.write_subscription(NAME, moving, version)
     assert not (await asks()).happened
     client = world.client()
@@ -285,7 +285,7 @@ async def test_consumer_of_migrated_plain_topic_learns_number_of_seeks(
     await migrate(node, PLAIN, force=False)
     await node.scalable.subscribe(NAME, "s", Type.STREAM, earliest=True)
     for count in (1, 2):
-        await node.scalable.seek(NAME, "s", Target(Where.EARLIEST))
+        await node.scalable.seek(NAME, "s", Target(TargetKind.EARLIEST))
         said = await client.subscribe(count, topic=str(PLAIN), subType=EXCLUSIVE)
         assert said.success.seeks == count
 

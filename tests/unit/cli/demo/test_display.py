@@ -9,7 +9,7 @@ from rich.console import Console
 
 from magnetar.base.ids import SegmentId
 from magnetar.cli.demo.delivery_check import DeliveryTally, Kind
-from magnetar.cli.demo.display import HISTORY, Board, Rates, Steps, bars
+from magnetar.cli.demo.display import HISTORY, Rates, Steps, TrafficDisplay, bars
 from magnetar.cli.demo.reshaper import branches
 from magnetar.cli.demo.traffic import CONSUMERS
 from magnetar.layout.layout import initial
@@ -64,7 +64,7 @@ def test_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     tally = DeliveryTally(list(CONSUMERS))
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
-    board = Board(tally, CONSUMERS, console)
+    board = TrafficDisplay(tally, CONSUMERS, console)
     add(tally, 1_234_567, arrive=False)
     for found in tally.arrivals.values():
         found.add(0, 1)
@@ -100,7 +100,7 @@ def test_bars_are_as_high_as_highest() -> None:
 
 
 def test_frame_keeps_its_width_and_has_clock() -> None:
-    board = Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, Console(file=io.StringIO(), width=100))
+    board = TrafficDisplay(DeliveryTally(list(CONSUMERS)), CONSUMERS, Console(file=io.StringIO(), width=100))
     widths = set()
     for number, step in enumerate(("short", "a step that takes many more words to say than the first one did"), 1):
         board.progress(number, 7)
@@ -117,7 +117,7 @@ def test_frame_keeps_its_width_and_has_clock() -> None:
 def test_last_frame_stays_when_demo_ends() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
-    with Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, console) as board:
+    with TrafficDisplay(DeliveryTally(list(CONSUMERS)), CONSUMERS, console) as board:
         board.say("every acknowledged message has arrived", 1.0)
     assert "every acknowledged message has arrived" in screen.getvalue()
     assert "\x1b[2K" not in screen.getvalue().rsplit("every acknowledged message has arrived", 1)[1], "not erased"

@@ -19,7 +19,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId, Term
 from magnetar.scalable.machines import admission
 from magnetar.scalable.record.record import created
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type
+from magnetar.scalable.record.subscription import Hold, StreamPlan, Subscription, Type
 from magnetar.topic.subscriptions.consumer import KeyShared
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from tests.unit.scalable.machines.test_subscription_change import splitting
@@ -122,7 +122,7 @@ def test_lower_term_than_one_seen_is_fenced_h_b3():
 
 
 def test_moved_segment_belongs_to_planned_consumer_h_d7():
-    plan = Plan(1, (Hold(SegmentId(1), "a", "a"), Hold(SegmentId(2), "", "", ("b", "c"), ("b", "c"))))
+    plan = StreamPlan(1, (Hold(SegmentId(1), "a", "a"), Hold(SegmentId(2), "", "", ("b", "c"), ("b", "c"))))
     moved = Subscription("s", Type.STREAM, 1, LIFE, plan=plan)
     admission.check_granted(moved, SegmentId(1), "a-seg-1")
     admission.check_granted(moved, SegmentId(2), "c-seg-2")

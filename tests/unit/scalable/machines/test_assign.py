@@ -19,7 +19,7 @@ from magnetar.scalable.machines.assign import (
     released,
     step,
 )
-from magnetar.scalable.record.subscription import Hold, Plan
+from magnetar.scalable.record.subscription import Hold, StreamPlan
 
 GRACE = 60_000
 EIGHT = initial(8, now_ms=0)
@@ -29,7 +29,7 @@ def inputs(layout: Layout, *members: str, latched=(), now_ms: int = 0) -> Inputs
     return InputsChanged(layout, frozenset(SegmentId(id) for id in latched), members, now_ms, GRACE)
 
 
-def settled(plan: Plan) -> Plan:
+def settled(plan: StreamPlan) -> StreamPlan:
     """Every consumer that is to let go has done so."""
     for hold in plan.holds:
         if hold.holder != hold.target:
@@ -37,12 +37,12 @@ def settled(plan: Plan) -> Plan:
     return plan
 
 
-def loads(plan: Plan, *members: str) -> list[int]:
+def loads(plan: StreamPlan, *members: str) -> list[int]:
     return [len(assignment(plan, name)) for name in members]
 
 
 def test_one_consumer_gets_all_and_second_one_half():
-    plan = planned(Plan(), inputs(EIGHT, "a"))
+    plan = planned(StreamPlan(), inputs(EIGHT, "a"))
     assert loads(plan, "a") == [8]
     plan = planned(plan, inputs(EIGHT, "a", "b"))
     assert loads(plan, "a", "b") == [4, 0]  # revoked, and granted only when let go
@@ -50,7 +50,7 @@ def test_one_consumer_gets_all_and_second_one_half():
 
 
 def test_segment_is_granted_after_release_by_old_holder():
-    state = Assign(planned(Plan(), inputs(initial(2, now_ms=0), "a")), Epoch(0), Term(1))
+    state = Assign(planned(StreamPlan(), inputs(initial(2, now_ms=0), "a")), Epoch(0), Term(1))
     state, effects = step(state, inputs(initial(2, now_ms=0), "a", "b"))
     store, push = effects
     assert isinstance(store, StorePlan)
@@ -65,7 +65,7 @@ def test_segment_is_granted_after_release_by_old_holder():
 
 def test_who_loses_is_told_before_who_gains():
     layout = initial(4, now_ms=0)
-    state = Assign(settled(planned(Plan(), inputs(layout, "a", "z"))), Epoch(0), Term(1))
+    state = Assign(settled(planned(StreamPlan(), inputs(layout, "a", "z"))), Epoch(0), Term(1))
     layout = layout.split(assignment(state.plan, "a")[0], now_ms=1)
     _, effects = step(state, inputs(layout, "z", "a", latched=[assignment(state.plan, "a")[0]]))
     pushed = [one.consumer for one in effects if isinstance(one, PushAssignment)]
@@ -76,7 +76,7 @@ def test_who_loses_is_told_before_who_gains():
 def test_children_wait_for_ancestors_and_latched_segments_leave_h_f1_h_f14():
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1).split(SegmentId(1), now_ms=2)
     given_out = [
-        [hold.segment for hold in planned(Plan(), inputs(layout, "a", latched=latched)).holds]
+        [hold.segment for hold in planned(StreamPlan(), inputs(layout, "a", latched=latched)).holds]
         for latched in ([], [1], [0], [0, 1])
     ]
     assert given_out == [[0], [0], [1, 2], [2, 3, 4]]
@@ -84,7 +84,7 @@ def test_children_wait_for_ancestors_and_latched_segments_leave_h_f1_h_f14():
 
 def test_children_go_to_who_had_parent():
     layout = initial(2, now_ms=0)
-    plan = planned(Plan(), inputs(layout, "a", "b"))
+    plan = planned(StreamPlan(), inputs(layout, "a", "b"))
     (mine,) = assignment(plan, "b")
     after = layout.split(mine, now_ms=1)
     third = initial(2, now_ms=0)
@@ -95,7 +95,7 @@ def test_children_go_to_who_had_parent():
 
 
 def test_consumer_returning_in_time_gets_own_segments_back():
-    plan = settled(planned(Plan(), inputs(EIGHT, "a", "b")))
+    plan = settled(planned(StreamPlan(), inputs(EIGHT, "a", "b")))
     mine = assignment(plan, "b")
     plan = settled(planned(plan, inputs(EIGHT, "a", now_ms=10)))
     assert loads(plan, "a") == [8]
@@ -106,30 +106,30 @@ def test_consumer_returning_in_time_gets_own_segments_back():
 
 
 def test_without_consumers_nobody_holds_and_first_gets_all():
-    plan = planned(planned(Plan(), inputs(EIGHT, "a")), inputs(EIGHT))
+    plan = planned(planned(StreamPlan(), inputs(EIGHT, "a")), inputs(EIGHT))
     assert {(hold.holder, hold.target) for hold in plan.holds} == {("", "")}
     assert loads(planned(plan, inputs(EIGHT, "b")), "b") == [8]
 
 
 def test_consumer_whose_session_is_over_is_not_waited_for():
-    plan = planned(planned(Plan(), inputs(EIGHT, "a")), inputs(EIGHT, "a", "b"))
+    plan = planned(planned(StreamPlan(), inputs(EIGHT, "a")), inputs(EIGHT, "a", "b"))
     plan = planned(plan, inputs(EIGHT, "b"))
     assert loads(plan, "b") == [8]
 
 
 def test_more_consumers_than_segments_leave_some_idle():
-    plan = planned(Plan(), inputs(initial(2, now_ms=0), "a", "b", "c"))
+    plan = planned(StreamPlan(), inputs(initial(2, now_ms=0), "a", "b", "c"))
     assert sorted(loads(plan, "a", "b", "c")) == [0, 1, 1]
 
 
 def test_same_inputs_change_nothing_and_no_generation_is_used_up():
-    state = Assign(planned(Plan(), inputs(EIGHT, "a", "b")), EIGHT.epoch, Term(1))
+    state = Assign(planned(StreamPlan(), inputs(EIGHT, "a", "b")), EIGHT.epoch, Term(1))
     assert step(state, inputs(EIGHT, "b", "a")) == (state, ())
 
 
 def test_segments_that_are_going_are_given_to_nobody():
     layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1).pruning([SegmentId(0)])
-    assert planned(Plan(), inputs(layout, "a")).holds == ()
+    assert planned(StreamPlan(), inputs(layout, "a")).holds == ()
 
 
 @given(st.data())
@@ -137,7 +137,7 @@ def test_any_history_keeps_loads_even_moves_few_and_order(data):
     layout = initial(data.draw(st.integers(1, 6)), now_ms=0)
     members: list[str] = ["a"]
     latched: set[SegmentId] = set()
-    plan = Plan()
+    plan = StreamPlan()
     for now_ms in range(data.draw(st.integers(1, 12))):
         match data.draw(st.sampled_from(["join", "leave", "split", "merge", "drain"])):
             case "join":
@@ -165,7 +165,7 @@ def test_any_history_keeps_loads_even_moves_few_and_order(data):
         plan = settled(plan) if data.draw(st.booleans()) else plan
 
 
-def _few_moves(before: Plan, after: Plan, members: list[str]) -> None:
+def _few_moves(before: StreamPlan, after: StreamPlan, members: list[str]) -> None:
     """Nobody who stays gives away more than it has above its fair share."""
     share = len(after.holds) // len(members)
     kept = {hold.segment for hold in after.holds}

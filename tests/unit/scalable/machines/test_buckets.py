@@ -23,7 +23,7 @@ from magnetar.scalable.machines.assign import (
     step,
 )
 from magnetar.scalable.machines.buckets import shared_out
-from magnetar.scalable.record.subscription import Hold, Plan
+from magnetar.scalable.record.subscription import Hold, StreamPlan
 
 ONE = initial(1, now_ms=0, buckets=4)
 ZERO = SegmentId(0)
@@ -34,18 +34,18 @@ def inputs(layout: Layout, *members: str, sharing: str | None = None) -> InputsC
     return InputsChanged(layout, frozenset(), members, 0, 60_000, knows)
 
 
-def settled(plan: Plan) -> Plan:
+def settled(plan: StreamPlan) -> StreamPlan:
     for hold in plan.holds:
         plan = released(plan, hold.segment, hold.held_by)
     return plan
 
 
-def together(plan: Plan, *members: str) -> list[str]:
+def together(plan: StreamPlan, *members: str) -> list[str]:
     return [name for name in members if ZERO in shared(plan, name)]
 
 
 def test_second_consumer_waits_until_first_reads_shared() -> None:
-    state = Assign(planned(Plan(), inputs(ONE, "a")), Epoch(0), Term(1))
+    state = Assign(planned(StreamPlan(), inputs(ONE, "a")), Epoch(0), Term(1))
     state, effects = step(state, inputs(ONE, "a", "b"))
     assert [(one.consumer, one.segments) for one in effects if isinstance(one, PushAssignment)] == [("a", ())]
     assert together(state.plan, "a", "b") == []
@@ -56,7 +56,7 @@ def test_second_consumer_waits_until_first_reads_shared() -> None:
 
 
 def test_among_sharers_nobody_waits_and_nobody_else_is_told() -> None:
-    state = Assign(settled(planned(Plan(), inputs(ONE, "a", "b"))), Epoch(0), Term(1))
+    state = Assign(settled(planned(StreamPlan(), inputs(ONE, "a", "b"))), Epoch(0), Term(1))
     state, effects = step(state, inputs(ONE, "a", "b", "c"))
     assert [one.consumer for one in effects if isinstance(one, PushAssignment)] == ["c"]
     state, effects = step(state, inputs(ONE, "a", "c"))
@@ -65,7 +65,7 @@ def test_among_sharers_nobody_waits_and_nobody_else_is_told() -> None:
 
 
 def test_last_sharer_reads_alone_after_all_released() -> None:
-    plan = settled(planned(Plan(), inputs(ONE, "a", "b")))
+    plan = settled(planned(StreamPlan(), inputs(ONE, "a", "b")))
     plan = planned(plan, inputs(ONE, "a"))
     assert plan.holds == (Hold(ZERO, "", "a", ("a",)),)
     assert assignment(plan, "a") == ()
@@ -77,24 +77,24 @@ def test_last_sharer_reads_alone_after_all_released() -> None:
 
 
 def test_mode_change_cancelled_before_release_has_no_effect() -> None:
-    plan = planned(Plan(), inputs(ONE, "a"))
+    plan = planned(StreamPlan(), inputs(ONE, "a"))
     back = planned(planned(plan, inputs(ONE, "a", "b")), inputs(ONE, "a"))
     assert back.holds == plan.holds
     assert back.generation > plan.generation
 
 
 def test_client_without_buckets_does_not_share() -> None:
-    plan = settled(planned(Plan(), inputs(ONE, "a", "b", sharing="b")))
+    plan = settled(planned(StreamPlan(), inputs(ONE, "a", "b", sharing="b")))
     assert plan.holds == (Hold(ZERO, "a", "a"),)
-    plan = settled(planned(Plan(), inputs(ONE, "a", "b", "c", sharing="ac")))
+    plan = settled(planned(StreamPlan(), inputs(ONE, "a", "b", "c", sharing="ac")))
     assert together(plan, "a", "b", "c") == ["a", "c"]
 
 
 def test_no_more_share_segment_than_it_has_buckets() -> None:
-    plan = settled(planned(Plan(), inputs(ONE, *"abcdef")))
+    plan = settled(planned(StreamPlan(), inputs(ONE, *"abcdef")))
     assert together(plan, *"abcdef") == list("abcd")
     alone = initial(1, now_ms=0)
-    assert planned(Plan(), inputs(alone, *"abc")).holds == (Hold(ZERO, "a", "a"),)
+    assert planned(StreamPlan(), inputs(alone, *"abc")).holds == (Hold(ZERO, "a", "a"),)
 
 
 def test_low_half_routing_has_one_bucket_per_segment() -> None:
@@ -105,7 +105,7 @@ def test_low_half_routing_has_one_bucket_per_segment() -> None:
 def test_segment_moving_to_two_sharers_keeps_moving() -> None:
     """Planned again, it went back to the one that gives it away, and the other segment moved in its place."""
     two = initial(2, now_ms=0, buckets=4)
-    plan = planned(Plan(), InputsChanged(two, frozenset(), ("a",), 0, 1000))
+    plan = planned(StreamPlan(), InputsChanged(two, frozenset(), ("a",), 0, 1000))
     plan = planned(plan, InputsChanged(two, frozenset(), ("a", "c"), 1, 1000, frozenset("c")))
     change = InputsChanged(two, frozenset(), ("a", "c", "d"), 2, 1000, frozenset("cd"))
     plan = planned(plan, change)
@@ -120,7 +120,7 @@ def test_any_history_gives_work_evenly_and_exclusively(data: st.DataObject) -> N
     members: set[str] = set()
     knows: set[str] = set()
     latched: set[SegmentId] = set()
-    plan = Plan()
+    plan = StreamPlan()
     for now_ms in range(data.draw(st.integers(1, 14))):
         match data.draw(st.sampled_from(["join", "join", "leave", "split", "drain", "rebucket"])):
             case "join":
@@ -148,7 +148,7 @@ def test_any_history_gives_work_evenly_and_exclusively(data: st.DataObject) -> N
             _even(plan, layout, names, knows)
 
 
-def _checked(before: Plan, after: Plan) -> None:
+def _checked(before: StreamPlan, after: StreamPlan) -> None:
     """A segment never goes from one way of reading to the other, or from one to another alone, without a release."""
     had = {hold.segment: hold for hold in before.holds}
     for hold in after.holds:
@@ -163,7 +163,7 @@ def _checked(before: Plan, after: Plan) -> None:
             assert not set(old.sharers) & names
 
 
-def _even(plan: Plan, layout: Layout, names: tuple[str, ...], knows: set[str]) -> None:
+def _even(plan: StreamPlan, layout: Layout, names: tuple[str, ...], knows: set[str]) -> None:
     holds = {hold.segment: hold for hold in plan.holds}
     idle = [name for name in names if not assignment(plan, name)]
     room = [id for id, hold in holds.items() if len(hold.joint or (hold.target,)) < layout.segment(id).buckets]

@@ -13,14 +13,16 @@ from magnetar.base.limits import HOLD_EXPIRED_KEPT_S, HOLD_EXPIRES_S_MAX, HOLD_N
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.readable_range import DONE, START, Places, ReadPosition, stands
 from magnetar.scalable.machines import hold
-from magnetar.scalable.machines.hold import Due, Held
+from magnetar.scalable.machines.hold import Due, StoredHold
 from magnetar.scalable.record import subscription
 from magnetar.scalable.record.subscription import Subscription, Type
 
 A, B, C = (SegmentId(id) for id in range(3))
 
 
-def at(layout: Layout, places: Places, before: Held | None = None, now_ms: int = 1000, expires_s: int = 100) -> Held:
+def at(
+    layout: Layout, places: Places, before: StoredHold | None = None, now_ms: int = 1000, expires_s: int = 100
+) -> StoredHold:
     return hold.moved(before, layout, places, now_ms=now_ms, expires_s=expires_s, owner="q")[0]
 
 
@@ -41,7 +43,7 @@ def test_earlier_place_changes_nothing_but_end() -> None:
 def test_whatever_comes_in_whatever_order_nothing_moves_back() -> None:
     chance = random.Random(3)
     layout = initial(2, now_ms=1).split(A, now_ms=2).split(B, now_ms=3)
-    held: Held | None = None
+    held: StoredHold | None = None
     for step in range(300):
         places = {one.id: ReadPosition(1, chance.randrange(9)) for one in layout.segments if chance.random() < 0.5}
         before = stands(layout, dict(held.places)) if held is not None else stands(layout, {})

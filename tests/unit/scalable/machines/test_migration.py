@@ -16,7 +16,7 @@ from magnetar.scalable.machines.migration import (
     missing,
     refusal,
 )
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, SubscriptionState, Type
+from magnetar.scalable.record.subscription import Hold, StreamPlan, Subscription, SubscriptionState, Type
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 
 
@@ -87,7 +87,7 @@ def test_migrated_topic_refuses_other_type_and_accepts_same_kind():
     ],
 )
 def test_planned_stream_segment_excludes_old_consumers(hold: Hold):
-    taken = one(plan=Plan(holds=(hold,)))
+    taken = one(plan=StreamPlan(holds=(hold,)))
     with pytest.raises(ConsumerBusy, match="stream consumer a"):
         check_left(taken, SegmentId(0))
     check_left(taken, SegmentId(1))

@@ -21,7 +21,7 @@ from magnetar.scalable.machines.assign import (
     planned,
     step,
 )
-from magnetar.scalable.record.subscription import Early, Hold, Plan, Subscription, Type, decode, encode
+from magnetar.scalable.record.subscription import Early, Hold, StreamPlan, Subscription, Type, decode, encode
 
 SPLIT = initial(1, now_ms=0).split(SegmentId(0), now_ms=1)  # 0 became 1 and 2
 MERGED = initial(2, now_ms=0).merge([SegmentId(0), SegmentId(1)], now_ms=1)  # 0 and 1 became 2
@@ -35,16 +35,16 @@ def inputs(
     return InputsChanged(layout, done, members, 0, 60_000, received=heard)
 
 
-def states(plan: Plan) -> dict[int, tuple[str, str, str]]:
+def states(plan: StreamPlan) -> dict[int, tuple[str, str, str]]:
     return {hold.segment: (hold.holder, hold.target, hold.early.value) for hold in plan.holds}
 
 
-def proposed(layout: Layout = SPLIT, *members: str) -> Plan:
-    held = planned(Plan(), inputs(layout, *(members or ("a",))))
+def proposed(layout: Layout = SPLIT, *members: str) -> StreamPlan:
+    held = planned(StreamPlan(), inputs(layout, *(members or ("a",))))
     return planned(held, inputs(layout, *(members or ("a",)), received={0: "a"}))
 
 
-def granted() -> Plan:
+def granted() -> StreamPlan:
     state = Assign(proposed(), Epoch(1), Term(1))
     for id in (1, 2):
         state, _ = step(state, EarlyConfirmed(SegmentId(id), "a"))
@@ -52,7 +52,7 @@ def granted() -> Plan:
 
 
 def test_children_are_proposed_when_their_parent_is_received():
-    assert states(planned(Plan(), inputs(SPLIT, "a"))) == {0: ("a", "a", "")}
+    assert states(planned(StreamPlan(), inputs(SPLIT, "a"))) == {0: ("a", "a", "")}
     assert states(proposed()) == {0: ("a", "a", ""), 1: ("a", "a", "PROPOSED"), 2: ("a", "a", "PROPOSED")}
 
 
@@ -66,14 +66,14 @@ def test_proposed_segment_is_assigned_only_when_confirmed():
 
 
 def test_child_of_merge_waits_where_two_hold_its_parents():
-    plan = planned(Plan(), inputs(MERGED, "a", "b"))
+    plan = planned(StreamPlan(), inputs(MERGED, "a", "b"))
     both = {hold.segment: hold.holder for hold in plan.holds}
     assert set(both.values()) == {"a", "b"}
     assert states(planned(plan, inputs(MERGED, "a", "b", received=both))) == states(plan)
 
 
 def test_child_of_merge_is_proposed_to_holder_of_both():
-    plan = planned(Plan(), inputs(MERGED, "a"))
+    plan = planned(StreamPlan(), inputs(MERGED, "a"))
     half = planned(plan, inputs(MERGED, "a", received={0: "a"}))
     assert states(half) == states(plan)
     assert states(planned(plan, inputs(MERGED, "a", received={0: "a", 1: "a"})))[2] == ("a", "a", "PROPOSED")
@@ -144,14 +144,14 @@ def test_segment_ending_early_hold_goes_to_one_or_several():
     ending = tuple(Hold(SegmentId(id), "a", "", early=Early.ENDING) for id in (1, 2))
     members = ("b", "c", "d", "e")
     event = InputsChanged(layout, frozenset({SegmentId(0)}), members, 0, 60_000, sharing=frozenset(members))
-    state, _ = step(Assign(Plan(1, ending), Epoch(1), Term(1)), event)
+    state, _ = step(Assign(StreamPlan(1, ending), Epoch(1), Term(1)), event)
     assert {hold.joint for hold in state.plan.holds} == {("b", "d"), ("c", "e")}
     state, _ = step(state, SegmentReleased(SegmentId(1), "a"))
     assert state.plan.holds[0] == Hold(SegmentId(1), "", "", ("b", "d"), ("b", "d"))
 
 
 def test_shared_segment_is_not_read_ahead_of():
-    shared = Plan(1, (Hold(SegmentId(0), "", "", ("a", "b"), ("a", "b")),))
+    shared = StreamPlan(1, (Hold(SegmentId(0), "", "", ("a", "b"), ("a", "b")),))
     ancestry = read_ahead.unfinished_ancestors(SPLIT, (), {SegmentId(0): shared.holds[0]})
     found = read_ahead.planned(SPLIT, ancestry, {SegmentId(0): shared.holds[0]}, ("a", "b"), {SegmentId(0): "a"})
     assert found == {}
@@ -160,7 +160,7 @@ def test_shared_segment_is_not_read_ahead_of():
 def test_moved_subscription_ends_early_holds_with_their_ancestors():
     """After a seek nothing is latched any more: what was read behind a drained segment is early no longer."""
     deep = SPLIT.split(SegmentId(1), now_ms=2)
-    held = planned(Plan(), inputs(deep, "a", latched=(0, 1)))
+    held = planned(StreamPlan(), inputs(deep, "a", latched=(0, 1)))
     assert set(states(held)) == {2, 3, 4}
     assert set(states(planned(held, inputs(deep, "a")))) == {0}
 
@@ -183,7 +183,7 @@ def test_history_that_is_done_is_not_walked():
 def test_record_keeps_early_holds():
     one = Subscription("s", Type.STREAM, 1, 1, plan=granted())
     assert decode("s", encode(one)).plan == one.plan
-    assert b"early" not in encode(Subscription("s", Type.STREAM, 1, 1, plan=planned(Plan(), inputs(SPLIT, "a"))))
+    assert b"early" not in encode(Subscription("s", Type.STREAM, 1, 1, plan=planned(StreamPlan(), inputs(SPLIT, "a"))))
 
 
 def test_descent_is_told_through_generations():

@@ -28,12 +28,12 @@ from magnetar.scalable.machines.effects import (
     WriteSubscription,
 )
 from magnetar.scalable.machines.seek import Phase, Seeking, begin, step
-from magnetar.scalable.machines.seek_target import Seek, Target, Where, at_places
+from magnetar.scalable.machines.seek_target import Seek, Target, TargetKind, at_places
 from magnetar.scalable.record.record import Record, created
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, SubscriptionState, Type
+from magnetar.scalable.record.subscription import Hold, StreamPlan, Subscription, SubscriptionState, Type
 
 OP, S = "seek-1", "s"
-LATEST = Target(Where.LATEST)
+LATEST = Target(TargetKind.LATEST)
 
 
 def a_record() -> Record:
@@ -239,17 +239,17 @@ def test_what_others_wrote_into_record_meanwhile_stays() -> None:
 
 
 def test_seek_lasts_while_moved_segment_has_consumer() -> None:
-    state, _ = looked(a_subscription(), Target(Where.EARLIEST))
+    state, _ = looked(a_subscription(), Target(TargetKind.EARLIEST))
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD, 2))
     for effect in effects:
         assert isinstance(effect, AskOwner)
         state, _ = step(state, CursorReset(OP, effect.segment.id, False))
-    held = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
+    held = a_subscription(seeks=1, seek=Seek(OP, Target(TargetKind.EARLIEST)), latched=())
     child, parent = Hold(SegmentId(1), "c", ""), Hold(SegmentId(0), "c", "c")
-    state, effects = step(state, SubscriptionRead(OP, replace(held, plan=Plan(4, (child,))), 8))
+    state, effects = step(state, SubscriptionRead(OP, replace(held, plan=StreamPlan(4, (child,))), 8))
     assert (effects, state.waits) == ((ReadSubscription(OP, S),), 1)
     state, effects = step(
-        state, SubscriptionRead(OP, replace(held, plan=Plan(5, (parent, Hold(SegmentId(1), "", "")))), 9)
+        state, SubscriptionRead(OP, replace(held, plan=StreamPlan(5, (parent, Hold(SegmentId(1), "", "")))), 9)
     )
     assert isinstance(effects[0], WriteSubscription)

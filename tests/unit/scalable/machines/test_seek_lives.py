@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import MagnetarError, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.scalable.machines.seek_target import Target, Where
+from magnetar.scalable.machines.seek_target import Target, TargetKind
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.wire.proto import pb
@@ -14,7 +14,7 @@ from tests.unit.broker.world import Client
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Ear, Member, Writer, ids, pass_s, settle, spawn
 
 STREAM, QUEUE = SubscriptionKind.STREAM, SubscriptionKind.QUEUE
-EARLIEST, LATEST = Target(Where.EARLIEST), Target(Where.LATEST)
+EARLIEST, LATEST = Target(TargetKind.EARLIEST), Target(TargetKind.LATEST)
 STEPS = ["seek.list", "seek.move", "seek.segment_moved", "seek.finish", "seek.done"]
 
 

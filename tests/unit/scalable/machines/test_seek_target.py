@@ -18,13 +18,13 @@ from magnetar.scalable.machines.seek_target import (
     Seek,
     SegmentTarget,
     Target,
-    Where,
+    TargetKind,
     at_places,
     at_time,
     stops,
 )
 
-EARLIEST, LATEST = Target(Where.EARLIEST), Target(Where.LATEST)
+EARLIEST, LATEST = Target(TargetKind.EARLIEST), Target(TargetKind.LATEST)
 
 
 def grown() -> Layout:

@@ -12,8 +12,8 @@ from magnetar.scalable.record.subscription import (
     DepartedMember,
     Hold,
     Member,
-    Plan,
     Start,
+    StreamPlan,
     Subscription,
     SubscriptionState,
     Type,
@@ -32,7 +32,7 @@ RICH = Subscription(
     seeks=2,
     latched=(SegmentId(0), SegmentId(10)),
     members=(Member("a", 1), Member("b", 4, shares=True)),
-    plan=Plan(
+    plan=StreamPlan(
         6,
         (
             Hold(SegmentId(2), "a", "b"),

@@ -8,7 +8,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName, topic_name
 from magnetar.layout.layout import initial
 from magnetar.layout.routing import Routing
-from magnetar.scalable.watch.watches import Heard, Session, Watches
+from magnetar.scalable.watch.watches import Heard, Watches, WatchSession
 from magnetar.wire import frames
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable.layouts import LayoutUpdate
@@ -61,9 +61,9 @@ class Source:
         self.heard[NAME](shown)
 
 
-def a_session(watches: Watches, peer: Peer, id: int, *, extended: bool = False) -> tuple[Session, list[int]]:
+def a_session(watches: Watches, peer: Peer, id: int, *, extended: bool = False) -> tuple[WatchSession, list[int]]:
     ended: list[int] = []
-    session = Session(peer, id, extended=extended, ended=lambda: ended.append(id))
+    session = WatchSession(peer, id, extended=extended, ended=lambda: ended.append(id))
     watches.open(NAME, session)
     return session, ended
 

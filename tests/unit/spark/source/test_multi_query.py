@@ -17,7 +17,7 @@ from magnetar.layout.segment import FIRST
 from magnetar.spark.source import multi_query
 from magnetar.spark.source.batch_limits import Limits, fair_shares
 from magnetar.spark.source.multi_offset import Offset
-from magnetar.spark.source.multi_query import Several
+from magnetar.spark.source.multi_query import MultiQuery
 from magnetar.spark.source.offset import SourceOffset
 from magnetar.spark.source.options import AtTime, Extreme, SourceOptions, source_options
 from magnetar.spark.source.planner import DataLost, Rules, plan_together
@@ -80,7 +80,7 @@ class Known:
 class World:
     """Topics that come and go, a query on them, and what it promised."""
 
-    def __init__(self, *names: str, kind: type[Several] = Several, **options: str) -> None:
+    def __init__(self, *names: str, kind: type[MultiQuery] = MultiQuery, **options: str) -> None:
         self.kind = kind
         self.topics = {f"topic://a/b/{name}": a_topic() for name in names}
         self.held: dict[str, str] = {}
@@ -90,7 +90,7 @@ class World:
         self.query = self.started()
         self.batches: list[tuple[Offset, Offset, list[ReadTask]]] = []
 
-    def started(self) -> Several:
+    def started(self) -> MultiQuery:
         """A run of the query, which knows nothing of those before."""
         asked = source_options(self.options, streaming=True)
 
@@ -338,34 +338,34 @@ def test_report_adds_up_what_is_behind_in_all_topics():
     assert set(reported.document()["topics"]) == set(world.topics)
 
 
-class WholeLimitForEveryTopic(Several):
+class WholeLimitForEveryTopic(MultiQuery):
     @staticmethod
     def plan(readings, limits):
         return [plan_together([one], limits)[0] for one in readings]
 
 
-class ForgetsTopicsThatStandStill(Several):
+class ForgetsTopicsThatStandStill(MultiQuery):
     @staticmethod
     def ended(given, prepared, ends):
-        found = Several.ended(given, prepared, ends)
+        found = MultiQuery.ended(given, prepared, ends)
         moved = {name: part for name, part in found.parts.items() if given.parts.get(name) != part}
         return Offset(moved) if found is not given else given
 
 
-class JoinsWithoutABeginning(Several):
+class JoinsWithoutABeginning(MultiQuery):
     @staticmethod
     def ended(given, prepared, ends):
-        found = Several.ended(given, prepared, ends)
+        found = MultiQuery.ended(given, prepared, ends)
         parts = {
             name: part if name in given.parts else replace(part, origin=None) for name, part in found.parts.items()
         }
         return Offset(parts) if found is not given else given
 
 
-class JoinsAtTheEnd(Several):
+class JoinsAtTheEnd(MultiQuery):
     @staticmethod
     def ended(given, prepared, ends):
-        found = Several.ended(given, prepared, ends)
+        found = MultiQuery.ended(given, prepared, ends)
         parts = {
             name: part if name in given.parts else replace(part, origin=part.places)
             for name, part in found.parts.items()
@@ -375,7 +375,7 @@ class JoinsAtTheEnd(Several):
 
 @pytest.mark.parametrize(
     "broken",
-    [WholeLimitForEveryTopic, ForgetsTopicsThatStandStill, JoinsWithoutABeginning, JoinsAtTheEnd, Several],
+    [WholeLimitForEveryTopic, ForgetsTopicsThatStandStill, JoinsWithoutABeginning, JoinsAtTheEnd, MultiQuery],
 )
 def test_broken_plan_of_several_topics_is_caught(broken):
     caught = False
@@ -388,4 +388,4 @@ def test_broken_plan_of_several_topics_is_caught(broken):
         except (AssertionError, MagnetarError):
             caught = True
             break
-    assert caught == (broken is not Several)
+    assert caught == (broken is not MultiQuery)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Position
 from magnetar.base.ranges import FULL, HashRange
-from magnetar.topic.dedup.dedup import Dedup, Spread, Verdict, cut, overlay, recorded
+from magnetar.topic.dedup.dedup import Dedup, KeylessSpread, Verdict, cut, overlay, recorded
 from tests.support.search_effort import examples
 
 NEW, DUPLICATE, UNSURE = Verdict
@@ -381,20 +381,20 @@ def half_of(sequence: int) -> int:
 )
 def test_batch_without_keys_is_judged_by_its_numbers(first: int, highest: int, verdict: Verdict) -> None:
     dedup = a_merged_map()
-    found = dedup.check_run("p", [first], [highest], spread=Spread(half_of, [highest - first + 1]))
+    found = dedup.check_run("p", [first], [highest], spread=KeylessSpread(half_of, [highest - first + 1]))
     assert (found or [Verdict.NEW]) == [verdict]
 
 
 def test_batch_with_numbers_of_other_segments_takes_its_own() -> None:
     """Only even numbers belong here: a batch of three spans five."""
     dedup = a_merged_map()
-    spread = Spread(lambda sequence: None if sequence % 2 else 0, [3])
+    spread = KeylessSpread(lambda sequence: None if sequence % 2 else 0, [3])
     assert dedup.check_run("p", [4], [8], spread=spread) == [Verdict.DUPLICATE]
 
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_inconsistent_batch_numbers_are_judged_by_lowest_mark(count: int) -> None:
     dedup = a_merged_map()
-    spread = Spread(half_of, [count])
+    spread = KeylessSpread(half_of, [count])
     assert dedup.check_run("p", [6], [8], spread=spread) is None
     assert dedup.check_run("p", [3], [5], spread=spread) == [Verdict.DUPLICATE]

@@ -15,12 +15,12 @@ from magnetar.admin.route import post
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Position, SegmentId
 from magnetar.client.documents.scalable import SeekPlaces
-from magnetar.scalable.machines.seek_target import Target, Where, at_places, at_time
+from magnetar.scalable.machines.seek_target import Target, TargetKind, at_places, at_time
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
-_WORDS = {"earliest": Where.EARLIEST, "latest": Where.LATEST}
+_WORDS = {"earliest": TargetKind.EARLIEST, "latest": TargetKind.LATEST}
 
 
 async def seek(node: Node, request: Request) -> Response:
@@ -29,7 +29,7 @@ async def seek(node: Node, request: Request) -> Response:
 
 
 async def skip_all(node: Node, request: Request) -> Response:
-    await node.scalable.seek(name_of(node, request), request.parts["subscription"], Target(Where.LATEST))
+    await node.scalable.seek(name_of(node, request), request.parts["subscription"], Target(TargetKind.LATEST))
     return DONE
 
 

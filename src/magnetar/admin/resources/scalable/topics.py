@@ -28,7 +28,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import ATTENDANCE_WAIT_S, SEGMENTS_CREATE_MAX
 from magnetar.base.names import TopicName
 from magnetar.base.names import check_given as check_given_name
-from magnetar.broker.metrics.lag import Attendance, attendance
+from magnetar.broker.metrics.lag import SubscriptionLag, subscription_lags
 from magnetar.client.documents.scalable import (
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
@@ -44,7 +44,7 @@ from magnetar.layout.lag import NO_LAG, Lag
 from magnetar.ledger.properties import check_given
 from magnetar.observe.log import get as get_log
 from magnetar.scalable.machines import assign
-from magnetar.scalable.machines.sessions import Session
+from magnetar.scalable.machines.sessions import ConsumerSession
 from magnetar.scalable.record import codec
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
 
@@ -155,7 +155,7 @@ async def _subscriptions(node: Node, name: TopicName, record: Record) -> dict[st
         for subscribed in await node.scalable.subscriptions(name)
         if subscribed.standing is SubscriptionState.LIVE
     ]
-    seen = await attendance(node, name, record, live)
+    seen = await subscription_lags(node, name, record, live)
     stats: dict[str, ScalableSubscriptionStats] = {}
     for subscribed in live:
         lag = seen[subscribed.name].lag if subscribed.name in seen else await _held(node, name, record, subscribed)
@@ -198,13 +198,13 @@ async def subscription(node: Node, request: Request) -> Response:
     if not matching or matching[0].standing is not SubscriptionState.LIVE:
         raise SubscriptionNotFound(f"Subscription {subscription_name} not found on topic {name}")
     [existing], who = matching, None if leader is None else leader.id
-    seen = (await attendance(node, name, record, matching)).get(existing.name)
+    seen = (await subscription_lags(node, name, record, matching)).get(existing.name)
     if seen is not None and existing.type is Type.QUEUE:
         return shown(_queue(existing, who, seen))
     return shown(_plan(existing, who, node.scalable.sessions(name, subscription_name), seen))
 
 
-def _queue(subscription: Subscription, leader: str | None, seen: Attendance) -> SubscriptionPlan:
+def _queue(subscription: Subscription, leader: str | None, seen: SubscriptionLag) -> SubscriptionPlan:
     return SubscriptionPlan(
         subscription=subscription.name,
         type=subscription.type,
@@ -227,7 +227,10 @@ def _queue(subscription: Subscription, leader: str | None, seen: Attendance) -> 
 
 
 def _plan(
-    subscription: Subscription, leader: str | None, sessions: Mapping[str, Session] | None, seen: Attendance | None
+    subscription: Subscription,
+    leader: str | None,
+    sessions: Mapping[str, ConsumerSession] | None,
+    seen: SubscriptionLag | None,
 ) -> SubscriptionPlan:
     by_name = sessions or {}
     left = {} if seen is None else seen.left
@@ -284,7 +287,9 @@ async def unsubscribe(node: Node, request: Request) -> Response:
     return DONE
 
 
-def _subscription(subscription: Subscription, seen: Attendance | None, lag: Lag | None) -> ScalableSubscriptionStats:
+def _subscription(
+    subscription: Subscription, seen: SubscriptionLag | None, lag: Lag | None
+) -> ScalableSubscriptionStats:
     behind = NO_LAG if lag is None else lag
     messages, size = (None, None) if lag is None else (lag.messages, lag.bytes)
     if seen is not None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from magnetar.base.names import topic_name
 from magnetar.cli.scalable import topics
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 
 
-def walk(session: Session, namespace: str, domain: str | None, after: str | None, limit: int | None) -> Iterator[str]:
+def walk(
+    session: CommandSession, namespace: str, domain: str | None, after: str | None, limit: int | None
+) -> Iterator[str]:
     """In the order of names: scalable topics come after the others."""
     if domain != "scalable" and not (domain is None and (after or "").startswith("topic://")):
         page = {} if limit is None else {"page": min(limit, 1000)}

@@ -19,7 +19,7 @@ from magnetar.cli.scalable.operations import operate, operation_parts, operation
 from magnetar.cli.scalable.session import opened
 from magnetar.cli.scalable.topics import layout_facts
 from magnetar.cli.scalable.tree import ScaleStep, layout_of, plan
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 from magnetar.client.documents.scalable import Operation, ScalableTopicStats
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import blockers
@@ -168,7 +168,7 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
             session.show(answers, operations_sheet(answers))
 
 
-def _reshape(session: Session, name: str, step: ScaleStep) -> tuple[str, Callable[[], Operation | None]]:
+def _reshape(session: CommandSession, name: str, step: ScaleStep) -> tuple[str, Callable[[], Operation | None]]:
     """The description of a step, and the call that starts it."""
     became = ", ".join(str(id) for id in step.children)
     admin = session.admin.scalable
@@ -223,7 +223,7 @@ def _row(row: tuple[Cell, ...]) -> dict[str, Any]:
     return dict(zip(("subscription", "segment", "consumer", "waitsFor"), row, strict=True))
 
 
-def _told(session: Session, done: Operation | None) -> None:
+def _told(session: CommandSession, done: Operation | None) -> None:
     if done is None or session.common.output == "jsonl":
         return  # nothing to show, or already shown step by step
     session.show(done, *operation_parts(done))

@@ -13,13 +13,19 @@ from magnetar.cli.output.values import Cell, Size
 from magnetar.client.documents.topics import TopicSummary
 
 if TYPE_CHECKING:
-    from magnetar.cli.session import Session
+    from magnetar.cli.session import CommandSession
 
 COLUMNS = ("TOPIC", "PARTITIONS", "SEGMENTS", "MESSAGES", "SIZE")
 
 
 def show_summaries(
-    session: Session, namespace: str, domain: str | None, after: str | None, limit: int | None, *, partitions: bool
+    session: CommandSession,
+    namespace: str,
+    domain: str | None,
+    after: str | None,
+    limit: int | None,
+    *,
+    partitions: bool,
 ) -> None:
     """Shows one page; a line on standard error has the command for the next page."""
     page = TOPIC_SUMMARIES_MAX if limit is None else min(limit, TOPIC_SUMMARIES_MAX)

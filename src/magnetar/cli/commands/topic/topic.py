@@ -47,7 +47,7 @@ from magnetar.cli.output.stats import (
 )
 from magnetar.cli.output.values import Cell, Moment, Size, pairs, size
 from magnetar.cli.scalable import topics
-from magnetar.cli.session import Session
+from magnetar.cli.session import CommandSession
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
@@ -374,7 +374,7 @@ VERBS = {
 }
 
 
-def _check_partitions(session: Session, name: str, count: int) -> None:
+def _check_partitions(session: CommandSession, name: str, count: int) -> None:
     """Accepts an existing topic only if it has the requested number of partitions."""
     try:
         there = session.admin.topics.partitions(name).partitions

@@ -16,7 +16,7 @@ from magnetar.wire.client_readers import MessageParts
 from magnetar.wire.proto import pb
 
 
-class Unopened:
+class CompressedEntries:
     """`take` decodes an entry, or returns it with `wait`."""
 
     __slots__ = ("_claimed", "_entries", "_queue", "_take", "opening")

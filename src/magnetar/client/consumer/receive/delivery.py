@@ -15,7 +15,7 @@ from magnetar.base.limits import CHUNKED_DEFERRED_MAX, CHUNKED_KEYED_BYTES_MAX, 
 from magnetar.client.consumer.ack.acks import Position, all_bits, bits
 from magnetar.client.consumer.config import SubscriptionType
 from magnetar.client.consumer.receive.chunks import ChunkAssembler
-from magnetar.client.consumer.receive.compressed_entries import Unopened
+from magnetar.client.consumer.receive.compressed_entries import CompressedEntries
 from magnetar.client.consumer.receive.decode import (
     BATCH,
     CHECKSUM,
@@ -73,7 +73,7 @@ class DeliveryHandler:
             self._chunks = ChunkAssembler(pending_max=config.chunked_pending_max, expire_s=config.chunked_expire_s)
         self._again_to: Position | None = None  # deliveries up to here are repeated, because of deferred chunks
         self._again: set[Position] = set()  # positions of the deferred chunks, until their message is complete
-        self._unopened = Unopened(part.queue, self.message)
+        self._unopened = CompressedEntries(part.queue, self.message)
 
     @property
     def idle(self) -> bool:

@@ -120,11 +120,11 @@ class Columns:
             return [self]
         pieces: list[Columns] = []
         start, room = 0, bytes_max
-        for place, size in enumerate(self.sizes):
+        for index, size in enumerate(self.sizes):
             room -= size
-            if place > start and (room < 0 or place - start >= messages_max):
-                pieces.append(self._piece(start, place))
-                start, room = place, bytes_max - size
+            if index > start and (room < 0 or index - start >= messages_max):
+                pieces.append(self._piece(start, index))
+                start, room = index, bytes_max - size
         pieces.append(self._piece(start, len(self.items)))
         return pieces
 
@@ -143,13 +143,13 @@ class Columns:
     def singles(self) -> list[QueuedMessage]:
         """Its messages as objects."""
         offset, messages = self.offset, []
-        for place, item in enumerate(self.items):
-            sequence = self.sequences[place]
+        for index, item in enumerate(self.items):
+            sequence = self.sequences[index]
             message = QueuedMessage(
-                item, self.routes[place], sequence - offset, sequence, self.sizes[place], self.deadlines[place]
+                item, self.routes[index], sequence - offset, sequence, self.sizes[index], self.deadlines[index]
             )
-            message.fields, message.done, message.fate = self.fields[place], self.dones[place], self.fate
-            message.turn = self.came[place] - offset
+            message.fields, message.done, message.fate = self.fields[index], self.dones[index], self.fate
+            message.turn = self.came[index] - offset
             messages.append(message)
         return messages
 

@@ -48,14 +48,14 @@ class MessageResults:
         count = len(entry.messages)
         over = size = 0
         kept = SendStatus.STORED
-        for place, message in enumerate(entry.messages):
+        for index, message in enumerate(entry.messages):
             if message.fate is not kept:
                 continue  # given up and reported before
             done = message.done
             if done is not None and count == 1:
                 tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
             elif done is not None:
-                tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
+                tell(done, MessageId(ledger, number, -1, index, count, segment=segment), None)
             over += message.count
             size += len(message.item)
             if self._flushes:
@@ -64,9 +64,9 @@ class MessageResults:
 
     def _all_stored(self, segment: SegmentId, columns: Columns, ledger: int, number: int) -> None:
         count = len(columns)
-        for place, done in enumerate(columns.dones):
+        for index, done in enumerate(columns.dones):
             if done is not None:
-                tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
+                tell(done, MessageId(ledger, number, -1, index, count, segment=segment), None)
         for flush in list(self._flushes):
             self._less(flush, bisect_left(columns.came, flush.until + columns.offset))
         self._budget.give(sum(map(len, columns.items)), count)

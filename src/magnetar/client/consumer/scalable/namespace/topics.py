@@ -80,7 +80,7 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class _Held:
+class _TrackedTopic:
     newer: bool
     state: State = State.WAITING
     wanted: bool = True  # CLOSING: open it again afterwards
@@ -94,7 +94,7 @@ class TopicSet:
     """`topics` are all known topics, in any state."""
 
     def __init__(self, opening_max: int = SUBSCRIBES_AT_ONCE_MAX) -> None:
-        self.topics: dict[str, _Held] = {}
+        self.topics: dict[str, _TrackedTopic] = {}
         self.begun = False
         self._listed = False
         self._opening_max = opening_max
@@ -140,9 +140,9 @@ class TopicSet:
     def _come(self, topic: str) -> None:
         held = self.topics.get(topic)
         if held is None:
-            self.topics[topic] = _Held(self.begun)
+            self.topics[topic] = _TrackedTopic(self.begun)
         elif held.state is State.CLOSING:  # its predecessor is still closing
-            self.topics[topic] = _Held(self.begun, State.CLOSING)
+            self.topics[topic] = _TrackedTopic(self.begun, State.CLOSING)
 
     def _leave(self, topic: str) -> list[Effect]:
         held = self.topics.get(topic)

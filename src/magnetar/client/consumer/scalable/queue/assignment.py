@@ -72,7 +72,7 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class _Held:
+class _TrackedSegment:
     state: State = State.WAITING
     at: float = 0.0  # WAITING: earliest time
     backoff_s: float = CLIENT_BACKOFF_S_MIN
@@ -82,7 +82,7 @@ class QueueAssignment:
     """`segments` are all known ones, in any state; `done` are the drained ones that are still listed."""
 
     def __init__(self, opening_max: int = SUBSCRIBES_AT_ONCE_MAX) -> None:
-        self.segments: dict[SegmentId, _Held] = {}
+        self.segments: dict[SegmentId, _TrackedSegment] = {}
         self.done: set[SegmentId] = set()
         self.begun = False
         self.error: MagnetarError | None = None
@@ -149,7 +149,7 @@ class QueueAssignment:
         gone = [segment for segment in sorted(self.segments) if segment not in layout]
         for listed in layout.segments:
             if listed.id not in self.done and listed.id not in self.segments:
-                self.segments[listed.id] = _Held()
+                self.segments[listed.id] = _TrackedSegment()
         return [effect for segment in gone for effect in self._leave(segment)]
 
     def _moved(self) -> list[Effect]:
@@ -157,7 +157,7 @@ class QueueAssignment:
         self.done.clear()
         for segment in self._layout.segments if self._layout is not None else ():
             if segment.id not in self.segments:
-                self.segments[segment.id] = _Held()
+                self.segments[segment.id] = _TrackedSegment()
         return []
 
     def _leave(self, segment: SegmentId) -> list[Effect]:
@@ -230,5 +230,5 @@ class QueueAssignment:
             del self.segments[segment]
             listed = self._layout is not None and segment in self._layout
             if listed and segment not in self.done and self.error is None:  # moved back during its close
-                self.segments[segment] = _Held()
+                self.segments[segment] = _TrackedSegment()
         return []

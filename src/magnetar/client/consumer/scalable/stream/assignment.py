@@ -127,7 +127,7 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class _Held:
+class _TrackedSegment:
     grant: SegmentGrant
     state: State = State.WAITING
     at: float = 0.0  # WAITING: earliest time; REVOKED: latest time
@@ -143,7 +143,7 @@ class AssignmentState:
         self.epoch: Epoch | None = None
         self.generation: int | None = None
         self.error: MagnetarError | None = None
-        self.segments: dict[SegmentId, _Held] = {}
+        self.segments: dict[SegmentId, _TrackedSegment] = {}
         self._ordered = False
         self._layout: Layout | None = None
         self._done: set[SegmentId] = set()  # ended under the present epoch and generation
@@ -227,7 +227,7 @@ class AssignmentState:
         held = self.segments.get(grant.segment)
         if held is None:
             if grant.segment not in self._done:
-                self.segments[grant.segment] = _Held(grant)
+                self.segments[grant.segment] = _TrackedSegment(grant)
         elif held.state in (State.REVOKED, State.CLOSING) and not held.ended:
             held.next = grant
 
@@ -330,7 +330,7 @@ class AssignmentState:
         if held.ended:
             self._done.add(segment)
         elif held.next is not None and self.error is None:
-            self.segments[segment] = _Held(held.next)
+            self.segments[segment] = _TrackedSegment(held.next)
         return [] if self.error is not None else self._open(now)
 
     def _late(self, now: float) -> list[Effect]:

@@ -90,10 +90,10 @@ class Outstanding(Generic[Id]):
         """Recompute the highest ids after a removal, up to the first id that is higher than all remaining ones before
         it."""
         before: Id | None = None
-        for place in range(self._head, len(self._ids)):
-            id = self._ids[place]
+        for index in range(self._head, len(self._ids)):
+            id = self._ids[index]
             if before is None or before < id:
                 before = id
-            if self._highest[place] is before:
+            if self._highest[index] is before:
                 return
-            self._highest[place] = before
+            self._highest[index] = before
