@@ -160,7 +160,7 @@ def _kind(one: Argument) -> str:
 
 def _default(one: Argument) -> str:
     default = one.field_info.default
-    if one.required or default is None or default is inspect.Parameter.empty or default is False or default == ():
+    if one.required or default is inspect.Parameter.empty or default in (None, False, (), ""):
         return ""
     return f" Default: `{str(default).lower() if isinstance(default, bool) else default}`."
 

@@ -1,8 +1,9 @@
 """Renders `--help`: the usage line, and the options with their defaults.
 
-Differs from cyclopts' own rendering in four points. The usage line names the arguments. A text breaks at the width of
-the terminal only, not where its docstring breaks. The default of a pair of flags is the name of the flag. An empty
-default is left out. It trusts cyclopts for everything else.
+Differs from cyclopts' own rendering in five points. The usage line names the arguments. The options of one command are
+called options, as in the usage line. A text breaks at the width of the terminal only, not where its docstring breaks.
+The default of a pair of flags is the name of the flag. An empty default is left out. It trusts cyclopts for everything
+else.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class HelpFormatter(DefaultFormatter):
         self._app = app
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        super().__call__(console, options, panel.copy(entries=[_readable(entry) for entry in panel.entries]))
+        title = "Options" if panel.title == "Parameters" else panel.title
+        entries = [_readable(entry) for entry in panel.entries]
+        super().__call__(console, options, panel.copy(title=title, entries=entries))
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage_: Any) -> None:
         _, *words = str(usage_).split()

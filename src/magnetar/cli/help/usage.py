@@ -34,6 +34,8 @@ SYNONYMS = {
     "--size": ("--retention-mb",),
     "--ttl": ("--message-ttl",),
     "--position": ("--start", "--to"),
+    "--host": ("--bind-address",),
+    "--web-port": ("--http-port",),
 }
 NUMBERS: dict[type | None, str] = {int: "an integer", float: "a number"}
 NEVER_MEANT = frozenset(("--yes", "--force"))  # options that skip a safety check are never suggested
@@ -46,10 +48,14 @@ def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable
     if isinstance(error, cyclopts.UnknownCommandError):
         _tell_command(tokens, words, command, build)
         return
-    correction = _correction(error, command, tokens)
-    near = [] if correction is None else [correction[1]]
-    run = _line([*words, "--help"]) if correction is None else _line(_replaced(tokens, *correction))
-    tell(_problem(error), usage=usage(app, words), near=near, run=run, code=CODE)
+    corrections = _corrections(error, command, tokens)
+    near = [right for _, right in corrections]
+    run = [*words, "--help"]
+    if corrections and all(right for _, right in corrections):
+        run = tokens
+        for wrong, right in corrections:
+            run = _replaced(run, wrong, right)
+    tell(_problem(error), usage=usage(app, words), near=[right for right in near if right], run=_line(run), code=CODE)
 
 
 def usage(app: cyclopts.App, words: Iterable[str]) -> str:
@@ -118,14 +124,14 @@ def _choices(error: cyclopts.CoercionError) -> list[str]:
     return [str(choice) for choice in get_args(error.target_type)] if get_origin(error.target_type) is Literal else []
 
 
-def _correction(error: cyclopts.CycloptsError, command: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
-    """A word of the command line and the word that the user probably meant."""
+def _corrections(error: cyclopts.CycloptsError, command: cyclopts.App, tokens: list[str]) -> list[tuple[str, str]]:
+    """Wrong words of the command line, and for each the word that the user probably meant, or ""."""
     if isinstance(error, cyclopts.UnknownOptionError):
-        return _near_option(command, tokens)
+        return _near_options(command, tokens)
     if isinstance(error, cyclopts.CoercionError) and error.token is not None and (choices := _choices(error)):
         near = alike(error.token.value, choices)[:1]
-        return (error.token.value, near[0]) if near and error.token.value in tokens else None
-    return None
+        return [(error.token.value, near[0])] if near and error.token.value in tokens else []
+    return []
 
 
 def _option(word: str) -> str:
@@ -181,16 +187,18 @@ def _commands(app: cyclopts.App) -> list[str]:
     return [name for name in app if not name.startswith("-")]
 
 
-def _near_option(command: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
+def _near_options(command: cyclopts.App, tokens: list[str]) -> list[tuple[str, str]]:
+    """Every option that the command does not have, and the most similar one that it has, or ""."""
     names = [name for each in command.assemble_argument_collection() for name in each.names if name.startswith("--")]
-    for token in tokens:
-        name = _option(token)
-        if name.startswith("--") and name not in names:
-            guesses = [each for each in names if each not in NEVER_MEANT]
-            similar = [each for each in SYNONYMS.get(name, ()) if each in names] or alike_options(name, guesses)
-            if similar:
-                return name, similar[0]
-    return None
+    guesses = [each for each in names if each not in NEVER_MEANT]
+    unknown = dict.fromkeys(
+        _option(token) for token in tokens if token.startswith("--") and _option(token) not in names
+    )
+    return [(each, next(iter(_similar(each, names, guesses)), "")) for each in unknown]
+
+
+def _similar(name: str, names: list[str], guesses: list[str]) -> list[str]:
+    return [each for each in SYNONYMS.get(name, ()) if each in names] or alike_options(name, guesses)
 
 
 def _replaced(tokens: Iterable[str], wrong: str, right: str) -> list[str]:

@@ -7,11 +7,13 @@ number of addresses is bounded: beyond the bound the oldest outage is dropped, a
 from __future__ import annotations
 
 import errno
+import os
 import re
 from dataclasses import dataclass
 
 from magnetar.base.limits import CLIENT_OUTAGE_LOG_S, CLIENT_OUTAGES_MAX
 
+_ATTEMPT = re.compile(r"\[Errno (\d+)\] Connect call failed")  # the words of asyncio
 # Errors of the system for an address family that the machine does not have: next to a refusal they do not matter.
 _NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH))
 
@@ -25,7 +27,10 @@ def is_refused(error: OSError) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """The text of an error for users, without the numbers of the operating system."""
+    """The text of an error for users, without the numbers of the operating system and the addresses of the attempts."""
+    attempts = [os.strerror(int(number)) for number in _ATTEMPT.findall(str(error))]
+    if attempts:
+        return ", ".join(dict.fromkeys(attempts))
     return re.sub(r"\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 

@@ -9,6 +9,8 @@ import pytest
 from magnetar.cli.exit_codes import Exit
 from magnetar.cli.main import main
 
+STANDALONE = "magnetar standalone --bind-address=h --http-port=1"
+
 
 @pytest.mark.parametrize(
     ("given", "what", "run"),
@@ -22,6 +24,12 @@ from magnetar.cli.main import main
         ("topic frobnicate", "unknown command 'topic frobnicate'", "magnetar topic --help"),
         ("topic list --limt=3", "unknown option --limt", "magnetar topic list --limit=3"),
         ("topic list --frobnicate", "unknown option --frobnicate", "magnetar topic list --help"),
+        (
+            "standalone --host h --web-port 1",
+            "unknown option --host",
+            "magnetar standalone --bind-address h --http-port 1",
+        ),
+        ("topic list --limt=3 --frobnicate", "unknown option --limt", "magnetar topic list --help"),
         ("--outptu json topic list", "unknown option --outptu", "magnetar --output json topic list"),
         ("topic list a b", "too many arguments: b", "magnetar topic list --help"),
         ("topic create", "TOPIC is missing", "magnetar topic create --help"),
@@ -40,7 +48,7 @@ from magnetar.cli.main import main
         ("standalne --port 0", "unknown command 'standalne'", "magnetar standalone --port 0"),
     ],
 )
-def test_what_was_perhaps_meant_is_told_whole(
+def test_wrong_command_line_is_answered_with_whole_command(
     given: str, what: str, run: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(shlex.split(given)) == Exit.USAGE

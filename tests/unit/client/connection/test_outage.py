@@ -73,11 +73,18 @@ def test_refusal_of_every_address_is_recognised(error, refused):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed"), "Connect call failed"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (
+            OSError(
+                "Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+                "[Errno 111] Connect call failed ('127.0.0.1', 1)"
+            ),
+            "Connection refused",
+        ),
         (OSError("Multiple exceptions: [Errno 111] failed, [Errno 99] failed"), "Multiple exceptions: failed, failed"),
         (OSError("[Errno -2] Name or service not known"), "Name or service not known"),
         (OSError(), "OSError"),
     ],
 )
-def test_reason_has_no_numbers_of_system(error: OSError, text: str) -> None:
+def test_reason_has_no_system_numbers_or_addresses(error: OSError, text: str) -> None:
     assert reason(error) == text
