@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class SinkStore:
-    """Keys are digests (`sinkform.digest`)."""
+    """Keys are digests (`codec.digest`)."""
 
     def __init__(self, store: MetadataStore, runtime: Runtime) -> None:
         self.store = store

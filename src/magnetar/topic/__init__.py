@@ -1,6 +1,7 @@
-"""One topic: who may publish, what is a duplicate, who gets which message, what was acknowledged, where it ends.
+"""One topic: its producers, duplicates, dispatch, acknowledgements and end.
 
-Small pure files decide (access, dedup, active, selectors, keyorder, redelivery, delayed, permits); `topic.py`,
-`subscription.py` and `dispatch/` act on a managed ledger and on outlets. It does not know sockets, frames' sizes or
-other topics, and trusts the broker to have asked whether the peer may do what it does.
+Small pure files decide (`producers/access.py`, `dedup/dedup.py`, and in `dispatch/` failover, key_selectors, key_order,
+redelivery, delayed and permits). `topic.py`, `subscriptions/` and the dispatchers act on a managed ledger and on client
+channels. The topic does not know sockets, sizes of frames or other topics. It trusts the broker to have checked the
+permissions of the peer.
 """

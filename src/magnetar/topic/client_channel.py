@@ -1,6 +1,6 @@
 """The way back to a client, as a topic sees it: bytes out, in order, and whether more may follow.
 
-The broker's connection keeps this contract; so does the test's. A topic never learns what a socket is.
+The broker's connection keeps this contract, and so does the one of tests. A topic uses no socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClientChannel(Protocol):
         ...
 
     def released(self, size: int) -> None:
-        """Bytes of a publish are no longer held by the broker: the socket may be read again."""
+        """The broker has released these bytes of a publish: the connection may read its socket again."""
         ...
 
     async def alive(self) -> bool:

@@ -1,9 +1,9 @@
-"""What a topic can give to a reader that stands somewhere: the owner's half of PLAN.
+"""Measures what a reader can read of a topic from its place on: the owner's half of PLAN.
 
-Resolves where the reader begins (a place, the beginning, the end, a publish time), says what is gone before that, and
-measures from there. Publish times at marks are read from the entries and remembered, a bounded number of them: they are
-facts of the entries and can always be read again. Reads only; a place that is not of this topic is read as a place
-between its entries.
+Resolves where the reader begins (a place, the beginning, the end, a publish time), reports the deleted messages before
+that, and measures from there. Publish times at marks are read from the entries. A bounded number of them is cached,
+because they can always be read again. The module only reads. A place of another topic counts as a place between the
+entries of this one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class TopicMeter:
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._last = BEFORE_ALL  # what the topic was like, this and the next three
+        self._last = BEFORE_ALL  # this and the next three: the state of the topic at the last measurement
         self._terminated: Position | None = None
         self._floor: Position | None = None
-        self._reader: Reader | None = None  # of all there is, where that is one ledger
+        self._reader: Reader | None = None  # of all entries, if they are in one ledger
         self._asked: RangeRequest | None = None  # the request that `_told` answers, for the topic as it was then
         self._told = told(ReadableRange(START))
-        self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
+        self._stamps: dict[tuple[int, int], int] = {}  # in the order of their insertion
 
     async def measure(self, request: RangeRequest) -> EncodedRange:
         self._topic.managed.keep_tail()

@@ -1,8 +1,8 @@
 """A topic that stores nothing: a message goes to the consumers that can take it now, and is dropped for all others.
 
-Receipts and deliveries count entries of ledger 0 from the load of the topic on. The Go client drops a message whose id
-it has just acknowledged, so each entry has its own id. The topic has no cursor, no redelivery, no seek and nothing to
-acknowledge; a subscription lives as long as its consumers.
+Receipts and deliveries count entries of ledger 0 from the load of the topic on. The Go client drops a message with an
+id that it has just acknowledged, so each entry has its own id. The topic has no cursor, no redelivery, no seek and
+nothing to acknowledge; a subscription ends with its last consumer.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class LooseSubscription:
         self.name = name
         self.type: int | None = None
         self.consumers: list[Consumer] = []
-        self.dispatcher = self  # what a consumer pumps when permits arrive
+        self.dispatcher = self  # a consumer calls its `pump` when permits arrive
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
         self._chosen: Consumer | None = None  # the consumer that was last notified as the active one

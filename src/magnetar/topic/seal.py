@@ -31,8 +31,8 @@ TERM_PROPERTY = "magnetar.seal-term"  # of the managed ledger: the highest term 
 
 
 class SealResult(msgspec.Struct, frozen=True, tag=True):
-    """What a successor needs: the end, what was seen of producers, the fence, counts, and the bounds of publish time
-    (0: empty).
+    """The values that a child needs: the end, the sequence ids of producers, the fence, counts, and the bounds of
+    publish time (0: empty).
     """
 
     end: Position
@@ -102,7 +102,7 @@ class TopicSealer:
             topic.after_layout(self.tell)
 
     def tell(self) -> None:
-        """The clients have the layout behind the seal, or it is late: their producers are closed."""
+        """Closes the detached producers: their clients have the layout behind the seal, or it is late."""
         detached, self._detached = self._detached, []
         for producer in detached:
             producer.outlet.write(commands.close_producer(producer.id))

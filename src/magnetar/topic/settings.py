@@ -1,4 +1,4 @@
-"""What a topic must know of the settings and policies that apply to it, as one value, replaced when they change."""
+"""The settings and policies that apply to a topic, as one value. A change replaces the value."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Topic:
         self.settings = settings
         self.admission = admission
         self.partition = name.partition_index
-        self.part_of = name.parent if name.is_segment else None  # the scalable topic whose messages it holds
+        self.part_of = name.parent if name.is_segment else None  # the scalable topic that this segment belongs to
         self.owner = Owner(f"topic {name}")
         self.subscriptions = Subscriptions(self, flusher)
         self.producers = Producers(self, number(managed.properties, EPOCH_PROPERTY, -1))
@@ -125,7 +125,7 @@ class Topic:
         self.recall: DedupSnapshots | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
         self.moved_to = "", ""  # URLs of the new owner, without and with TLS, for clients of a closed topic
-        self.closing = False  # what is sent now is sent again after the CLOSE_PRODUCER that is about to come
+        self.closing = False  # clients send these messages again after the coming CLOSE_PRODUCER
         self.closed = False
         self.in_flight = 0
         self.messages_in = 0
@@ -151,7 +151,7 @@ class Topic:
     # Opening and closing
 
     async def recover(self) -> Topic:
-        """Load what the topic remembers: durable subscriptions, and the deduplication map where it is on."""
+        """Loads the durable subscriptions, and the deduplication map if deduplication is on."""
         await self.subscriptions.recover()
         if self.settings.deduplication or SINKS_PROPERTY in self.managed.properties:
             await self._start_recall()
@@ -201,7 +201,7 @@ class Topic:
             self.subscriptions.abandon()
             if self.recall is not None:
                 self.recall.abandon()
-        await self.quiet()  # before the producers hear of it: what is in flight gets its receipt
+        await self.quiet()  # before the producers are closed: messages in flight get their receipts
         self._sealing.tell()
         self.producers.close_all()
         for subscription in list(self.subscriptions):
@@ -253,7 +253,7 @@ class Topic:
     publish = publish_sends
 
     def highest_sequence(self, producer: str) -> int:
-        """What a producer continues from; -1 where nothing is remembered."""
+        """The sequence id from which a producer continues; -1 if none is stored."""
         base = base_name(self.name, producer)
         deduplicated = self.settings.deduplication or base.startswith(SINK_PREFIX)
         return self.dedup.highest(base) if self.dedup is not None and deduplicated else -1

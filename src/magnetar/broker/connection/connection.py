@@ -70,7 +70,7 @@ _NOTHING: _Rest = (b"", [], 0, 0)
 
 
 class Connection(asyncio.Protocol):
-    """Keeps the `Outlet` contract of topics. Everything here runs on the loop; only `alive` waits."""
+    """Keeps the `ClientChannel` contract of topics. Everything here runs on the loop; only `alive` waits."""
 
     def __init__(self, node: Node, generation: int) -> None:
         self.node = node

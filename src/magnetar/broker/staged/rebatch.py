@@ -2,7 +2,7 @@
 stage was committed. It creates no object per message.
 
 Messages of one segment or partition share an entry; their numbers increase in it and may have gaps, which are the
-numbers of other segments. The content of a message stays byte for byte (`wire.renumbering`), and it goes where a
+numbers of other segments. The content of a message stays byte for byte (`wire.batch_renumber`), and it goes where a
 producer of that name would send it alone. A batch in another format is refused and published message by message. This
 module decides only.
 """

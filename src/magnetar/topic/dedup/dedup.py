@@ -127,7 +127,7 @@ class Dedup:
         *,
         key_hash: int | None = None,
     ) -> Verdict:
-        """The verdict on one entry whose messages have the ids `first_seq` to `highest_seq`. A chunk that is not the
+        """The verdict on one entry with the messages `first_seq` to `highest_seq`. A chunk that is not the
         last of its message is always new: only the last one's id counts.
         """
         marks = self._producers.get(producer)
@@ -231,7 +231,7 @@ class Dedup:
         return gone
 
     def restrict(self, hash_range: HashRange) -> Dedup:
-        """What a child with this range starts with."""
+        """The initial state of a child with this range."""
         child = Dedup(hash_range, self._producers_max)
         for producer, marks in self._producers.items():
             child._put(producer, cut(marks.marks(), hash_range))
@@ -257,14 +257,14 @@ class Dedup:
         return child
 
     def marks(self) -> dict[str, list[tuple[HashRange, int]]]:
-        """The seam's own form: what is stored, by producer and range."""
+        """The stored sequence ids in the form of a seal, by producer and range."""
         return {
             producer: [(HashRange(start, end), mark) for start, end, mark in marks.marks()]
             for producer, marks in self._producers.items()
         }
 
     def snapshot(self, position: Position) -> bytes:
-        """What is stored, for a reader that replays the entries behind `position`."""
+        """The stored sequence ids, for a reader that replays the entries behind `position`."""
         idle = self._idle
         rows = [(producer, idle.get(producer), marks.marks()) for producer, marks in self._producers.items()]
         return codec.encode(position, self.range, rows)

@@ -40,7 +40,7 @@ class DedupSnapshots:
         self.position: Position = topic.managed.before(topic.managed.first)  # everything up to here is in the snapshot
 
     async def load(self) -> Dedup:
-        """The newest snapshot, and what was stored after it."""
+        """The newest snapshot, and the sequence ids stored after it."""
         topic = self._topic
         managed = topic.managed
         self._snapshots = await SnapshotLog.open(
@@ -91,7 +91,7 @@ class DedupSnapshots:
         self._behind += len(run)
 
     async def seed(self, parents: Dedup) -> None:
-        """Start with what the topics before this one knew; only while nothing was ever published to it."""
+        """Starts with the sequence ids of the parent topics; only before the first publish to this topic."""
         self._dedup.load(parents.snapshot(self._topic.managed.last), self._topic.managed.clock.now_ms())
         await self._take()
 
@@ -111,7 +111,7 @@ class DedupSnapshots:
 
     async def _take(self) -> None:
         assert self._snapshots is not None
-        # The map holds what is confirmed, and so does `last`: both are read in one turn of the loop.
+        # The map holds confirmed entries only, and so does `last`: both are read in one iteration of the loop.
         position = self._topic.managed.last
         data = self._dedup.snapshot(position)
         behind, self._behind = self._behind, 0
@@ -136,6 +136,6 @@ class DedupSnapshots:
         self._snapshots.abandon()
 
     async def delete(self) -> None:
-        """Deduplication was switched off: what is remembered would be wrong by the time it is on again."""
+        """Deduplication was switched off: the stored ids would be outdated when it is switched on again."""
         assert self._snapshots is not None
         await self._topic.managed.finish(self._snapshots.delete())

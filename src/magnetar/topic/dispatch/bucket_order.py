@@ -86,8 +86,8 @@ class BucketOrder(Generic[K]):
         """Buckets have other owners now. Nothing here depends on who owns them."""
 
     def take(self, select: Callable[[int], K | None], n: int, ready: Callable[[K], bool]) -> list[Position]:
-        """Up to `n` waiting positions, oldest first, whose owner (by `select`) is ready and may have them; they go on
-        waiting until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given.
+        """Up to `n` waiting positions, oldest first, with an owner (by `select`) that is ready and may have them. They
+        stay in line until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given.
         """
         heads = [(line[0], bucket, 0) for bucket, line in self._lines.items()]
         heapify(heads)

@@ -37,7 +37,7 @@ class Delayed:
 
     @property
     def full(self) -> bool:
-        """No more is to be read ahead until some of it is due. `add` still takes what was read already."""
+        """No more entries are read ahead until some are due. `add` still accepts entries that were read before."""
         return self._length >= self._positions_max
 
     def add(self, deliver_at_ms: int, position: Position) -> None:
@@ -59,7 +59,7 @@ class Delayed:
             self._lowest = position
 
     def due(self, now_ms: int, limit: int) -> list[Position]:
-        """Take up to `limit` positions whose time has come, the earliest due; the answer is in order of position."""
+        """Takes up to `limit` due positions, the earliest due first. The result is in the order of positions."""
         step_now = now_ms // self._tick_ms
         taken: list[Position] = []
         while self._drop_gone() and self._heap[0][0] <= step_now and len(taken) < limit:

@@ -61,7 +61,7 @@ class EntrySource:
         return None
 
     def reset(self) -> None:
-        """The dispatcher jumps elsewhere: what is in flight or kept is of no use."""
+        """The dispatcher moves to another position: reads in flight and kept entries are dropped."""
         self._keep(None)
         self._generation += 1
 
@@ -88,7 +88,7 @@ class EntrySource:
             if not isinstance(error, NotFound) or topic.managed.has(start):
                 self._put_off(start, error)
                 return
-            run = None  # trimmed or deleted under us: the next take starts at what is left
+            run = None  # trimmed or deleted during the read: the next take starts at the first entry that exists
         self.reading = False
         if generation == self._generation:
             self._keep(run)

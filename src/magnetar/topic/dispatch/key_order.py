@@ -117,9 +117,9 @@ class KeyOrder(Generic[K]):
         self._fresh = [filed for filed in self._slots.items() if filed[0] not in self._taken]
 
     def take(self, select: Callable[[int], K | None], n: int, ready: Callable[[K], bool]) -> list[Position]:
-        """Up to `n` waiting positions, oldest first, whose slot's owner (by `select`) is ready and may have them; they
-        go on waiting until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given. What
-        `select` answers may change only with `consumers_left` and `moved`, what `ready` answers at any time.
+        """Up to `n` waiting positions, oldest first, with a slot owner (by `select`) that is ready and may have them.
+        They stay in line until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given.
+        The answers of `select` may change only with `consumers_left` and `moved`, those of `ready` at any time.
         """
         self._file(select)
         if validation.enabled and len(self._slots) <= VALIDATED_MAX:
@@ -204,7 +204,7 @@ class KeyOrder(Generic[K]):
         return sum(self._counts.values())
 
     def _file(self, select: Callable[[int], K | None]) -> None:
-        """Ask for the owners of what is new in line."""
+        """Asks `select` for the owners of new positions in line."""
         if self._stale > len(self._slots) + STALE_FILED_MAX:
             self.moved()
         for item in self._fresh:

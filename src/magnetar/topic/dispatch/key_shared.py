@@ -1,11 +1,11 @@
 """Many consumers, each key at one of them: Key_Shared.
 
-A selector says which consumer a key belongs to now; the guard (`topic/dispatch/key_order.py`) says whether it may have
-this entry now, which it may not while an older message of that key is unacknowledged elsewhere or waits. What may not
-go yet waits in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing.
-Where consumers share a segment by entry buckets, `topic/dispatch/entry_buckets.py` says whose an entry is and
-`topic/dispatch/bucket_order.py` is the guard. The keys of a message in chunks stay where it was begun until it is out
-as a whole (`topic/dispatch/chunk_affinity.py`).
+A selector says which consumer a key belongs to now. The guard (`topic/dispatch/key_order.py`) says whether the consumer
+may have this entry now: not while an older message of that key waits, or is unacknowledged at another consumer. Such
+entries wait in the guard, in order. A bounded number of entries is read past them, so that other keys continue. If
+consumers share a segment by entry buckets, `topic/dispatch/entry_buckets.py` selects the consumer and
+`topic/dispatch/bucket_order.py` is the guard. The keys of a chunked message stay at the consumer of its first chunk
+until all chunks are sent (`topic/dispatch/chunk_affinity.py`).
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class KeySharedDispatcher:
         return self.guard.waiting() >= KEYED_LOOKAHEAD_ENTRIES_MAX
 
     def _ripe(self, positions: list[Position]) -> None:
-        """Delayed entries whose time has come join the lines of their keys."""
+        """Adds delayed entries that are due to the lines of their keys."""
         for position in positions:
             slot = self._delayed.pop(position)
             if not self.cursor.is_acked(position):
@@ -242,20 +242,20 @@ class KeySharedDispatcher:
         return kept if kept is not None else self.selector.select(slot & ((1 << SLOT_BITS) - 1))
 
     def _settle(self, places: Iterable[int]) -> None:
-        """A place whose entries are all settled no longer belongs to a consumer."""
+        """Frees the places that have no unsettled entries: they belong to no consumer then."""
         for place in places if self.begun else ():
             if self.guard.holder(place) is None and self.begun.freed(place):
                 self.guard.moved()
 
     def _places(self, slot: int) -> range:
-        """What changes hands: the buckets that an entry spans, or the slot of its key."""
+        """The units that move between consumers: the buckets that an entry spans, or the slot of its key."""
         if isinstance(self.selector, EntryBuckets):
             return span(slot)
         first = slot & ((1 << SLOT_BITS) - 1)
         return range(first, first + 1)
 
     def _hand_out_waiting(self) -> bool:
-        """False while a read for one of them is under way: what is behind it must not overtake."""
+        """False while a read for one of them is in progress: later entries must not overtake it."""
         self._left = False
         if not self.guard.waiting():
             return True

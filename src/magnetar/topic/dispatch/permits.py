@@ -16,7 +16,7 @@ from magnetar.base.limits import CHUNK_OWNERS_MAX, SHARED_SHARE_ENTRIES_MAX
 
 
 class Unacked(Protocol):
-    """What a consumer holds (`redelivery.Pending`)."""
+    """The unacknowledged messages of a consumer (`redelivery.UnackedMessages`)."""
 
     messages: int
 
@@ -51,7 +51,7 @@ class _Level(Generic[R]):
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.consumers: list[R] = []
-        self.next = 0  # whose turn it is
+        self.next = 0  # index of the consumer that is served next
 
 
 class SharedChooser(Generic[R]):
@@ -83,7 +83,7 @@ class SharedChooser(Generic[R]):
                 continue
             level.next -= sum(id(consumer) in gone for consumer in before[: level.next])
             if level.next == len(level.consumers):
-                level.next = 0  # those from whose turn it was to the end of the line are gone
+                level.next = 0  # the next consumer and all behind it are gone
             if not level.consumers:
                 self._levels.remove(level)
         for uuid in [uuid for uuid, owner in self._chunk_owners.items() if id(owner) in gone]:
@@ -98,8 +98,8 @@ class SharedChooser(Generic[R]):
         self, counts: Sequence[int], start: int = 0, chunks: Sequence[Chunk | None] | None = None
     ) -> list[tuple[R | None, int, int]]:
         """Entries from `start` on, `counts[i]` messages each, as (consumer, start, stop) slices in order, until all
-        are assigned or no consumer has room. Entries of a slice without consumer are chunks whose consumer has no room
-        now: they must be tried again later.
+        are assigned or no consumer has room. Entries of a slice without consumer are chunks: their consumer has no room
+        now, and they must be tried again later.
         """
         if chunks is None:
             return self._assign(counts, start)
@@ -196,7 +196,7 @@ def _room(consumer: PermitHolder) -> int:
 
 
 def _next(lines: deque[tuple[_Level[R], deque[tuple[int, R, int]]]], rooms: dict[int, int]) -> R | None:
-    """Whose turn it is among those that have room left; a level without any is done with."""
+    """The next consumer with room. Removes levels that have none."""
     while lines:
         level, line = lines[0]
         for _ in range(len(line)):

@@ -1,9 +1,9 @@
-"""What must be delivered again, and what a consumer holds unacknowledged.
+"""The positions to deliver again, and the unacknowledged messages of a consumer.
 
-`RedeliveryQueue` is an ordered set of positions: a sorted list whose head moves, so that taking from the front costs
-nothing and a hundred thousand positions are cheap. `UnackedMessages` is what one Shared or Key_Shared consumer was sent
-and has not acknowledged, with the message counts that its cap is measured in. Both refuse to guess: what they do not
-know is answered with nothing, since acknowledgements come twice, late, and for entries of another consumer.
+`RedeliveryQueue` is an ordered set of positions: a sorted list with a moving head. So taking from the front costs
+nothing, and a hundred thousand positions are cheap. `UnackedMessages` has the entries that one Shared or Key_Shared
+consumer was sent and has not acknowledged, with the message counts for its cap. Both ignore positions that they do not
+know, because acknowledgements come twice, late, and for entries of another consumer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RedeliveryQueue:
     __slots__ = ("_head", "_items")
 
     def __init__(self, positions: Collection[Position] = ()) -> None:
-        self._items: list[Position] = []  # ascending from _head on; before it, what was taken
+        self._items: list[Position] = []  # ascending from _head on; before it, positions already taken
         self._head = 0
         self.add(positions)
 
@@ -151,7 +151,7 @@ class UnackedMessages:
             self.add(Position(ledger, entry), messages, slot)
 
     def lower(self, position: Position, messages: int) -> int:
-        """Part of a batch was acknowledged and `messages` of it remain: how many that freed; 0 for what is not held."""
+        """`messages` of a batch remain unacknowledged. Returns the number of freed messages; 0 if it is unknown."""
         held = self._held.get(position)
         if held is None or messages >= held[0]:
             return 0

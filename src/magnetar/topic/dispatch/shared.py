@@ -1,8 +1,8 @@
 """Many consumers share the entries, each entry to one of them: Shared.
 
-What was sent and not acknowledged is remembered per consumer; what a consumer gave back, or left behind, goes out again
-before anything new. Whose turn it is, and that the chunks of one message stay together, is decided in
-`topic/dispatch/permits.py`.
+Each consumer has a record of its unacknowledged entries. Entries that a consumer returned, or had when it left, are
+sent again before new ones. `topic/dispatch/permits.py` decides which consumer is next, and keeps the chunks of one
+message together.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SharedDispatcher:
             removed = [position for position, _, _ in consumer.pending.remove_all()]
         else:
             removed = [position for position in positions if consumer.pending.remove(position) is not None]
-        self.cursor.redelivered(removed)  # asked for: what a consumer leaves behind does not count, as in Pulsar
+        self.cursor.redelivered(removed)  # entries of a consumer that left do not count, as in Pulsar
         self._give_back(removed)
         self.pump()
 
@@ -156,7 +156,7 @@ class SharedDispatcher:
                     return
                 if self._given_back:
                     self._take_back()
-                # Chunks whose consumer has no permits stay in line; they must not hold up everybody else.
+                # Chunks stay in line while their consumer has no permits; they must not delay other consumers.
                 stuck = bool(self.replay) and not self._hand_out_replay(room)
                 if stuck and self.source.reading:
                     return
@@ -240,7 +240,7 @@ class SharedDispatcher:
         return uuid is None or self._chooser.may_have(uuid)
 
     def _hold_back(self, positions: list[Position], chunks: list[Chunk | None] | None, first: int) -> None:
-        """Chunks whose consumer cannot take them now."""
+        """Keeps chunks that their consumer cannot take now."""
         for position, chunk in zip(positions, (chunks or [])[first:], strict=False):
             if chunk is not None:
                 self._held_back[position] = chunk.uuid

@@ -91,9 +91,7 @@ Answer = Granted | GrantedAfterClosing | Queued | Refused
 
 
 class ProducerAccess:
-    """The machine of one topic. `epoch` starts from what was stored with the topic, or inherited from the topic before
-    it.
-    """
+    """The machine of one topic. `epoch` starts from the epoch stored with the topic, or inherited from its parent."""
 
     def __init__(self, epoch: int = NO_EPOCH, waiters_max: int = PRODUCER_WAITERS_MAX) -> None:
         self.epoch = epoch

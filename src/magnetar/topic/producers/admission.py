@@ -45,7 +45,7 @@ async def _as_it_is(subscription: Any, request: Subscribe) -> None:
 class Admission:
     """Each raises an error of the tree to refuse."""
 
-    # The producer's name, the version of its client, how it shares the topic, and what is called if it has to wait.
+    # The producer's name, the version of its client, its access mode, and a callback for a producer that has to wait.
     produce: Callable[[str, str, Mode, Callable[[], None]], Awaitable[None]] = _welcome
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
     produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached

@@ -32,7 +32,7 @@ class Properties(Protocol):
 
 
 class Published(Protocol):
-    """What is asked of a topic that has producers."""
+    """The part of a topic that its producers use."""
 
     name: TopicName
     settings: TopicSettings

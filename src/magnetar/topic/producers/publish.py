@@ -89,7 +89,7 @@ class Publication:
 
 
 def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
-    """Store what was sent, or answer why not. The bytes count as pending until `Outlet.released`."""
+    """Stores the messages, or answers with an error. The bytes count as pending until `ClientChannel.released`."""
     if producer.closed or topic.closing:
         # After a CLOSE_PRODUCER, or before one that waits only for answers in flight: the client looks the topic up
         # and sends these messages again.
@@ -228,7 +228,7 @@ def _append(
 
 
 def refuse(producer: Producer, sequence_ids: list[int], error: MagnetarError, *, now: bool = False) -> None:
-    """SEND_ERROR for each: in order behind what is in flight, or now if this is what was in flight."""
+    """SEND_ERROR for each message: behind the answers in flight, or now if these messages are the ones in flight."""
     # A ledger that another owner took is not the producer's fault; Fenced would make the producer give up.
     code = PERSISTENCE_ERROR if isinstance(error, Fenced) else error.wire_code or PERSISTENCE_ERROR
     for sequence_id in sequence_ids:

@@ -98,7 +98,7 @@ class Consumer:
 
 
 class KeyShared:
-    """What a Key_Shared consumer asked for: sticky ranges (inclusive) or none, and whether order may be broken. With
+    """The request of a Key_Shared consumer: sticky ranges (inclusive) or none, and whether order may be broken. With
     `buckets` the ranges are the boundaries of all entry buckets, the same for every consumer.
     """
 

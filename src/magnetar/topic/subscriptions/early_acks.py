@@ -49,7 +49,7 @@ class EarlyAcks:
         return not self._each and position > self.mark
 
     async def settled(self, wait_s: float) -> None:
-        """Until what was acknowledged is applied or dropped, or the time is up."""
+        """Returns when the acknowledgements are applied or dropped, or after `wait_s`."""
         if self._until is not None or self._each:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):

@@ -1,9 +1,9 @@
-"""Message TTL: durable subscriptions acknowledge what is older than the time to live of the topic.
+"""Message TTL: durable subscriptions acknowledge messages that are older than the time to live of the topic.
 
-The mark of a subscription moves past messages that were published too long ago, whichever consumer holds them, as in
-Pulsar. Time is that of retention: a wrong system clock expires nothing. A stream subscription whose sealed segment
-expires has drained it, so its consumers go on with the children in order. Readers, checkpoint consumers and holds have
-no durable cursor here: nothing expires for them.
+The mark of a subscription moves past messages that were published too long ago, also if a consumer holds them, as in
+Pulsar. Time is that of retention: a wrong system clock expires nothing. If a sealed segment expires for a stream
+subscription, the subscription has drained it, and its consumers continue with the children in order. Readers,
+checkpoint consumers and holds have no durable cursor here: nothing expires for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client asks for when it subscribes, as a value."""
+"""The request of a client to subscribe, as a value."""
 
 from __future__ import annotations
 

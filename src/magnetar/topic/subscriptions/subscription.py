@@ -137,8 +137,8 @@ class Subscription:
             raise
 
     def begin(self, admitted: Admitted | None) -> None:
-        """For who has attached, and was sent nothing yet: what the reader before acknowledged of a segment stays, and
-        counts now if nothing comes before the segment any more (H-F20)."""
+        """For a consumer that has just attached. Early acknowledgements of the previous reader of a segment stay. They
+        count now if all ancestors of the segment are drained (H-F20)."""
         kept, had = self.early, self.early is not None
         if kept is not None and (admitted is None or kept.seeks != admitted.seeks):
             kept = None
@@ -233,7 +233,7 @@ class Subscription:
             return
         managed = self.topic.managed
         if position > managed.last:
-            return  # as above: clamping it would acknowledge what was never delivered
+            return  # as above: clamping it would acknowledge messages that were never delivered
         if self.early is not None and consumer is not None:
             self.early.add_until(position, words)
             return

@@ -65,8 +65,8 @@ class Subscriptions:
                 self._adopt(name, cursor)
 
     async def close(self) -> None:
-        """What was acknowledged is durable when this returns. What is being made or deleted is waited for: a record
-        written behind a deletion of the topic would stay.
+        """All acknowledgements are durable when this returns. It waits for creations and deletions in progress, because
+        a record that is written after a deletion of the topic would stay.
         """
         await self.settled()
         cursors = [subscription.cursor for subscription in self]
@@ -330,7 +330,7 @@ class Subscriptions:
         await self.delete(subscription.name, force=True)
 
     async def certain(self) -> None:
-        """Settles creations whose outcome the store did not report: afterwards each subscription exists or does not."""
+        """Settles creations with an unknown outcome: afterwards each subscription exists or does not."""
         managed = self._topic.managed
         for name in list(self._half_made):
             if (opening := self._opening.get(name)) is not None:
