@@ -21,7 +21,7 @@ from magnetar.scalable.machines.seek_target import SegmentTarget, Target, Target
 from magnetar.scalable.record.store import RecordStore
 from magnetar.topic.measure import RangeRequest, TopicMeter
 from magnetar.topic.topic import Topic
-from magnetar.wire.scalable.plan_ranges import EncodedRange, told
+from magnetar.wire.scalable.plan_ranges import EncodedRange, encode_range
 from simulation.mutants.engines import Patch
 from simulation.mutants.scalable import scalable_mutant, with_many_reshapes
 from simulation.world.config import (
@@ -106,7 +106,7 @@ def _untold_gap() -> list[Patch]:
     """Deleted messages in front of a measured position are skipped without an error."""
 
     async def measure(self: TopicMeter, request: RangeRequest) -> EncodedRange:
-        return told((await real(self, request)).stretch._replace(lost=False))
+        return encode_range((await real(self, request)).stretch._replace(lost=False))
 
     real = TopicMeter.measure
     return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]

@@ -19,7 +19,7 @@ from magnetar.layout.readable_range import DONE, NO_MARKS, START, CutColumns, Re
 from magnetar.ledger.measure import Limits, Measurement, measured
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Reader
-from magnetar.wire.scalable.plan_ranges import EncodedRange, counted, told
+from magnetar.wire.scalable.plan_ranges import EncodedRange, counted, encode_range
 
 if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
@@ -56,13 +56,13 @@ class TopicMeter:
         self._floor: Position | None = None
         self._reader: Reader | None = None  # of all entries, if they are in one ledger
         self._asked: RangeRequest | None = None  # the request that `_told` answers, for the topic as it was then
-        self._told = told(ReadableRange(START))
+        self._told = encode_range(ReadableRange(START))
         self._stamps: dict[tuple[int, int], int] = {}  # in the order of their insertion
 
     async def measure(self, request: RangeRequest) -> EncodedRange:
         self._topic.managed.keep_tail()
         if request.exact:
-            return told(await self._exact(request.start))
+            return encode_range(await self._exact(request.start))
         if request.settled:
             async with self._topic.trimming:
                 pass
@@ -73,7 +73,7 @@ class TopicMeter:
             if self._asked is not None and _serves(self._asked, self._told, request):
                 return self._told
             try:
-                measured_range = told(await self._measure(request))
+                measured_range = encode_range(await self._measure(request))
             except NoSuchLedger:
                 if self._topic.closed or chain.floor == floor:
                     raise  # the ledger is only missing for now: the caller tries again

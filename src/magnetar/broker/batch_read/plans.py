@@ -24,7 +24,7 @@ from magnetar.scalable.machines.read_plan import MeasureRequest, agreed, asked, 
 from magnetar.scalable.record.record import Record
 from magnetar.topic.measure import RangeRequest
 from magnetar.topic.topic import Topic
-from magnetar.wire.scalable.plan_ranges import EncodedRange, told
+from magnetar.wire.scalable.plan_ranges import EncodedRange, encode_range
 
 if TYPE_CHECKING:
     from magnetar.broker.segments.segments import Segments
@@ -75,9 +75,9 @@ class ReadPlanner:
             questions = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
             for id, answer in zip(ids, await self._told(questions), strict=True):
                 if answer is None:
-                    answer = told(missing(layout.segment(id), question))
+                    answer = encode_range(missing(layout.segment(id), question))
                 elif answer.sealed and layout.segment(id).is_active:
-                    answer = told(agreed(answer.stretch))
+                    answer = encode_range(agreed(answer.stretch))
                 ranges[id] = answer
             if enough(question, ranges):
                 break
@@ -140,7 +140,7 @@ class ReadPlanner:
             op="plan", topics=tuple(str(topic) for topic, _ in questions), asked=tuple(one for _, one in questions)
         )
         ranges = (await self._node.peers.measure(questions[0][0], request)).stretches
-        return [None if said is None else told(said) for said in ranges]
+        return [None if said is None else encode_range(said) for said in ranges]
 
     async def _here(self, questions: list[tuple[TopicName, RangeRequest]]) -> list[EncodedRange | None]:
         """Measures loaded topics first; loads the others, a bounded number at a time."""

@@ -51,7 +51,7 @@ class EncodedRange(msgspec.Struct, gc=False):
         return self.listed
 
 
-def told(range_: ReadableRange) -> EncodedRange:
+def encode_range(range_: ReadableRange) -> EncodedRange:
     return EncodedRange(range_.messages, range_.bytes, range_.start.row, range_.sealed, b"", range_)
 
 

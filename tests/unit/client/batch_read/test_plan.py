@@ -16,7 +16,7 @@ from magnetar.wire import commands
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import plans
 from magnetar.wire.scalable.layouts import LayoutUpdate, dag
-from magnetar.wire.scalable.plan_ranges import told
+from magnetar.wire.scalable.plan_ranges import encode_range
 from tests.unit.client.world import Broker, Link, a_broker, a_lookup
 
 pytestmark = pytest.mark.real_clock
@@ -39,7 +39,7 @@ def speaks(broker: Broker, version: int = 1) -> None:
 def answers(broker: Broker, *, epoch: int = 4, shown: bool = True, known: bool = True) -> None:
     layout = initial(2, now_ms=1, epoch=epoch)
     stretches = {
-        A: told(
+        A: encode_range(
             ReadableRange(
                 ReadPosition(1, 0),
                 CutColumns.of([CutPoint(ReadPosition(1, 5), 5, 50, 9)]),

@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.errors import Corrupt
 from magnetar.layout.readable_range import NO_MARKS, START, CutColumns, ReadableRange, ReadPosition
 from magnetar.wire.proto import pb
-from magnetar.wire.scalable.plan_ranges import EncodedRange, counted, read, told, write
+from magnetar.wire.scalable.plan_ranges import EncodedRange, counted, encode_range, read, write
 
 EDGES = [0, 1, 63, 64, 127, 128, 8191, 8192, 16383, 16384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**42 - 1, 2**42, 2**56]
 
@@ -88,7 +88,7 @@ STRETCHES = [
 @pytest.mark.parametrize("one", STRETCHES)
 def test_any_range_is_encoded_as_by_protobuf_and_read_back(one: ReadableRange) -> None:
     assert write(one) == by_protobuf(one)
-    passed_on = told(one)
+    passed_on = encode_range(one)
     assert (passed_on.messages, passed_on.bytes, passed_on.row) == (one.messages, one.bytes, one.start.row)
     assert passed_on.stretch is one
     assert passed_on.body == write(one)

@@ -10,7 +10,7 @@ from magnetar.layout.readable_range import DONE, START, CutColumns, CutPoint, Re
 from magnetar.wire import frames
 from magnetar.wire.proto import pb
 from magnetar.wire.scalable import plans
-from magnetar.wire.scalable.plan_ranges import EncodedRange, told, write
+from magnetar.wire.scalable.plan_ranges import EncodedRange, encode_range, write
 
 PLACES = {
     SegmentId(0): DONE,
@@ -27,7 +27,7 @@ def decoded(data: bytes) -> pb.BaseCommand:
 
 
 def all_told(stretches: dict[SegmentId, ReadableRange]) -> dict[SegmentId, EncodedRange]:
-    return {id: told(one) for id, one in stretches.items()}
+    return {id: encode_range(one) for id, one in stretches.items()}
 
 
 def test_places_come_back_as_they_went() -> None:

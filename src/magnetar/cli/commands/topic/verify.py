@@ -113,7 +113,7 @@ async def _verify(load: LoadConfig, seconds: float, late: bool, common: Common, 
         "kept": not findings,
         "keys": ordering.keys,
         "sent": ordering.sent,
-        "told": {outcome.value: count for outcome, count in ordering.outcomes.items()},
+        "outcomes": {outcome.value: count for outcome, count in ordering.outcomes.items()},
         "received": ordering.received,
         "redelivered": ordering.redelivered,
         "receivedLate": None if again is None else again.received,
@@ -149,7 +149,7 @@ def _renamed(load: LoadConfig, unique: str) -> LoadConfig:
 
 
 def _parts(document: dict[str, Any], work: Workload) -> list[KeyValues | TableData]:
-    outcomes = document["told"]
+    outcomes = document["outcomes"]
     facts: dict[str, Cell] = {
         "order": "kept" if document["kept"] else "BROKEN",
         "keys": document["keys"],

@@ -319,7 +319,7 @@ class GroupMember:
         for loss in losses:
             if loss not in self._heard:
                 self._heard.add(loss)
-                self._losses.told((loss,), self._asked.subscription if hold is None else hold)
+                self._losses.report((loss,), self._asked.subscription if hold is None else hold)
 
     def _lost(self, loss: Loss) -> None:
         try:

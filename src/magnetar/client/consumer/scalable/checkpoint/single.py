@@ -39,7 +39,7 @@ class LossReporter:
         self._counters = counters
         self._on_gap = on_gap
 
-    def told(self, losses: Iterable[Loss], hold: str = "") -> None:
+    def report(self, losses: Iterable[Loss], hold: str = "") -> None:
         """Raises `DataLost` without a callback. `hold`: that of a group whose position is before the gap."""
         for loss in losses:
             log.warning("messages_lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
@@ -133,7 +133,7 @@ class SingleReader:
         start.belongs(self._topic, self._watch.incarnation)
         layout = await self._watch.reached(start.epoch, self._lookup.timeout_s)
         frontier = Frontier(start, layout, topic=self._topic, incarnation=self._watch.incarnation)
-        self._losses.told(frontier.losses)
+        self._losses.report(frontier.losses)
         await resolve(frontier, self._lookup, self._asked, since_ms)
         return frontier
 
@@ -179,7 +179,7 @@ class SingleReader:
 
     def trimmed(self, segment: SegmentId, start: SegmentPosition, floor: SegmentPosition) -> None:
         loss = self.frontier.trimmed(segment, start, floor)
-        self._losses.told(() if loss is None else (loss,))
+        self._losses.report(() if loss is None else (loss,))
 
     def revoked(self, segment: SegmentId) -> None:
         """The segment left the layout: do not wait for its messages."""
@@ -225,7 +225,7 @@ class SingleReader:
 
     def _lost(self, losses: Iterable[Loss]) -> None:
         try:
-            self._losses.told(losses)
+            self._losses.report(losses)
         except DataLost as error:
             self.failed(error)
 
