@@ -1,4 +1,4 @@
-"""The one tree of errors: what happened, whether it may have happened, and what the caller may do about it.
+"""The tree of errors: each class says whether the request may have happened, and whether the caller may retry.
 
 Each class carries its outcome, its retry advice, its wire code (Pulsar's ServerError number) and its HTTP status, so
 that broker, REST and client agree from one table. Raise the class that is true; never invent a code at the place of
@@ -318,7 +318,7 @@ class ConnectionLost(Unknown):
 
 
 class StorageFailed(Unknown):
-    """A write or sync failed: what was in flight may or may not be on the disk. The writer is dead."""
+    """A write or sync failed: runs in flight may or may not be on the disk. The writer is dead."""
 
     wire = 2
     http = 500

@@ -25,7 +25,7 @@ UNKNOWN_EPOCH = Epoch(-1)
 @dataclass(frozen=True, slots=True)
 class SegmentPosition:
     """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry. `around`: a message in
-    chunks begins there and ends behind it, so reading goes on there and leaves out what was read (H-G13)."""
+    chunks begins there and ends behind it, so reading continues there and skips messages already read (H-G13)."""
 
     ledger: int
     entry: int
@@ -185,8 +185,8 @@ class Frontier:
         return [id for id in open_now if id not in done and id not in self.unresolved]
 
     def follow(self, layout: Layout, incarnation: int = 0) -> tuple[Loss, ...]:
-        """A newer layout. What is gone and was not DONE is lost: the caller fails, or goes on behind the gap. A plain
-        topic gets its incarnation when it is migrated."""
+        """Follows a newer layout. A segment that is gone and was not DONE is lost: the caller fails or continues behind
+        the gap. A plain topic gets its incarnation when it is migrated."""
         if layout.epoch <= self.layout.epoch:
             return ()
         self.incarnation = self.incarnation or incarnation

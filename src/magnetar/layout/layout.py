@@ -92,7 +92,7 @@ class Layout:
             return self.segment(SegmentId(legacy_partition(key, len(self.active))))
         return self.route(segment_hash(key, routing))
 
-    # Planning: what a reshape would make
+    # Planning: the layout that a reshape would make
 
     def split_ranges(self, id: SegmentId, *, at: int | None = None, into: int = 2) -> tuple[HashRange, ...]:
         whole = self._active(id).range

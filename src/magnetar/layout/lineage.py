@@ -48,7 +48,7 @@ def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
 
 
 def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
-    """The segments all of whose ancestors are done, the done ones among them, by id. An ancestor that is not in the
+    """The segments with only done ancestors, the done segments among them, by id. An ancestor that is not in the
     layout any more was done by everybody before it went."""
     done = frozenset(done)  # it may be long, and is looked into for every edge
     clear: set[SegmentId] = set()

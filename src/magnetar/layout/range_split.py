@@ -46,7 +46,7 @@ def joined(parts: Iterable[HashRange]) -> HashRange:
 
 
 def initial(count: int) -> tuple[HashRange, ...]:
-    """The ranges of a new topic: equal, the last one takes what is left over, as Pulsar does."""
+    """The ranges of a new topic: equal, the last one takes the remainder, as in Pulsar."""
     if not 1 <= count <= SLOTS:
         raise InvalidRange("the initial number of segments must be between 1 and 65536", segments=count)
     width = SLOTS // count

@@ -103,7 +103,7 @@ class ReadableRange(NamedTuple):
 
 
 def released(layout: Layout, places: Places) -> set[SegmentId]:
-    """What a reader at these places has behind it: all that came before them. Those that the layout does not list any
+    """The segments behind a reader at these places: all that came before them. Those that the layout does not list any
     more are left out."""
     segments: set[SegmentId] = set()
     waiting = [parent for id in places if id in layout for parent in layout.segment(id).parents]
@@ -116,7 +116,7 @@ def released(layout: Layout, places: Places) -> set[SegmentId]:
 
 
 def unread(layout: Layout, places: Places) -> list[SegmentId]:
-    """What a reader at these places has before it, beside them, by id."""
+    """The segments ahead of a reader at these places, besides its own, by id."""
     behind = released(layout, places)
     return [one.id for one in layout.segments if one.id not in places and one.id not in behind]
 

@@ -35,7 +35,7 @@ def legacy_partition(key: str | bytes, partitions: int) -> int:
 
 
 def routing_of(client_version: str) -> Routing:
-    """What a client of this version does, from the `client_version` of its CONNECT."""
+    """The routing of a client, from the `client_version` of its CONNECT."""
     return Routing.LOW16 if _M1.match(client_version) else DEFAULT
 
 

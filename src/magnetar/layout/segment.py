@@ -1,7 +1,7 @@
 """One segment of a scalable topic: a hash range with a life (ACTIVE, SEALED, PRUNING), parents and children.
 
-A value; every change is a new one, made by `layout`. `unknown` holds, as JSON, what a newer version wrote about a
-segment: it is carried along and never looked into.
+A value; every change is a new one, made by `layout`. `unknown` holds, as JSON, the fields that a newer version wrote
+about a segment: it is copied and never read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a seal made final."""
+    """The final values of a sealed segment."""
 
     end: Position
     messages: int = 0

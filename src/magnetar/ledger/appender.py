@@ -183,7 +183,7 @@ class LedgerAppender:
             self._gates -= 1
 
     def abandon(self, error: MagnetarError) -> None:
-        """Fail what is pending and refuse what comes, with this error unless there is one already."""
+        """Fails pending runs and refuses new ones, with this error unless it has an earlier one."""
         if self.refusal is None:
             self.refusal = error
         failed = [*(self._pen.in_flight if self._pen is not None else ()), *self._queue, *self._late]

@@ -121,7 +121,7 @@ class ManagedLedger:
 
     @property
     def failed(self) -> MagnetarError | None:
-        """Why no run is taken any more: Fenced, Sealed, Closed, or what the stores answered."""
+        """Why no run is taken any more: Fenced, Sealed, Closed, or the error of a store."""
         return self._appender.refusal
 
     @property

@@ -100,7 +100,7 @@ def topic_of(path: str) -> TopicName:
 
 
 def cursor_name(part: str) -> str:
-    """The name of the cursor whose path ends in this part."""
+    """The name of the cursor with this last part of the path."""
     return decode(part)
 
 

@@ -44,7 +44,7 @@ class SessionTimes:
 
     @property
     def retry_s_max(self) -> float:
-        """The longest pause between two looks at a lock whose store did not answer."""
+        """The longest pause between two reads of a lock after the store did not answer."""
         return self.session_s / 3
 
 

@@ -50,7 +50,7 @@ class Change(Enum):
     MODIFIED = auto()
     DELETED = auto()
     CHILDREN_CHANGED = auto()  # path is the parent
-    RESYNC = auto()  # events may have been lost: drop what is cached under this prefix
+    RESYNC = auto()  # events may have been lost: drop cached records under this prefix
 
 
 @dataclass(frozen=True, slots=True)

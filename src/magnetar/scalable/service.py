@@ -118,7 +118,7 @@ class ScalableTopics:
         return self._settings.flag("scalableTopicsEnabled")
 
     def start(self) -> None:
-        """Take up what was left unfinished; switched off, nothing is touched."""
+        """Continues unfinished operations; does nothing if scalable topics are switched off."""
         if self.enabled:
             self._walk = self.walk()
             self._runtime.spawn(self._owner, sweep(self._walk, self.poke, self._runtime.wall))

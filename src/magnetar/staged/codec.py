@@ -55,7 +55,7 @@ def stage_topic(target: TopicName, id: StageId) -> TopicName:
 
 
 def stage_of(name: TopicName) -> StageId | None:
-    """The stage whose topic this is; None: something else that is called so."""
+    """The stage of this topic; None: another topic with the prefix."""
     match = _ID.fullmatch(name.local_name.removeprefix(STAGE_PREFIX))
     return None if match is None else StageId(match[1], match[2], int(match[3]))
 

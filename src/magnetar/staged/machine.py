@@ -56,7 +56,7 @@ class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, rename
     issued: int = 0  # stages so far
     stages: tuple[Stage, ...] = ()
     chosen: tuple[CommittedStage, ...] = ()  # in the order of publishing
-    dropped: tuple[int, ...] = ()  # stages whose topics are to be deleted
+    dropped: tuple[int, ...] = ()  # stages with topics to delete
     sequences: tuple[int, ...] = (0,) * SINK_PRODUCERS  # the next id of each producer
     committed: tuple[int, ...] = ()  # the stages of the last batch
     query: str = ""  # the query that wrote them, if it identified itself
@@ -65,7 +65,7 @@ class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, rename
     once: bool = False
     changed_ms: int = 0
     token: str = ""  # of the last writer: without it, equal bytes of two brokers would look like one's own
-    extra: tuple[tuple[str, Any], ...] = ()  # what a newer version wrote
+    extra: tuple[tuple[str, Any], ...] = ()  # fields that a newer version wrote
 
 
 class StageBegun(msgspec.Struct, frozen=True):

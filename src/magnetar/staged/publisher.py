@@ -29,7 +29,7 @@ Saved = Callable[[int], Awaitable[None]]  # the number of messages of the stage 
 
 
 class StageBackend(Protocol):
-    """What a broker does for stages. Each may be repeated; errors of the tree say that it is tried again."""
+    """The operations of a broker on stages. Each may be repeated; an error of the tree means that it is tried again."""
 
     async def create(self, topic: TopicName) -> None: ...
 
@@ -140,7 +140,7 @@ class StagePublisherLeader:
             return None
 
     async def _work(self, key: str) -> None:
-        """What the record says now: leases, then topics to delete, then what may be published."""
+        """Carries out the record: leases, then topics to delete, then stages to publish."""
         now_ms = self._runtime.wall()
         sink = await self._records.update(key, lambda one: machine.expire(one, now_ms=now_ms))
         await self._clear(key, sink)

@@ -216,7 +216,7 @@ class ClusterOpening:
 
 
 def _secret() -> str:
-    """What the brokers share, for calls between them."""
+    """The state that the brokers share, for calls between them."""
     runtime = RealRuntime()
     try:
         return f"{runtime.rng('cluster-secret').getrandbits(128):032x}"

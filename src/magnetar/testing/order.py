@@ -1,4 +1,4 @@
-"""Checks the order of numbered messages: what was sent, the results of the sends, and what each reader received.
+"""Checks the order of numbered messages: the sent messages, the results of the sends, and the messages of each reader.
 
 The messages of a key are numbered from zero, and one producer writes each key. Numbers alone therefore judge a run of
 any length. A stored message that never arrived is lost. A message that arrived without being sent, or after its send

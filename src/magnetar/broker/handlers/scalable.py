@@ -253,7 +253,7 @@ async def _subscribe(connection: Connection, request: pb.CommandScalableTopicSub
     ):
         before.lost()
     kind = _TYPES[request.consumer_type]
-    makes = not request.resumes  # what was there and is not any more was removed (H-D9)
+    makes = not request.resumes  # a subscription that existed before was removed (H-D9)
     says_where = makes and request.HasField("initial_position") and request.consumer_type == pb.STREAM
     try:
         if says_where:  # else the first to attach to a segment says where it starts there

@@ -31,7 +31,7 @@ async def awaited(
     """Waits for the condition of `request`. NotReady: the segment is being unloaded."""
     if isinstance(request, AwaitReleased) and request.evict:
         if not request.keeps_acks:
-            subscription.drop_early()  # what it has not acknowledged for good comes again (H-F20)
+            subscription.drop_early()  # entries without a final acknowledgement are delivered again (H-F20)
         _evict(topic, subscription, request.evict)
     happened = _released
     if isinstance(request, AwaitDrained):

@@ -52,7 +52,7 @@ def _ignore(part: TopicConsumer, is_active: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TopicCallbacks:
-    """What the consumer of one topic reports to its owner. `fatal`: the errors that end it."""
+    """The reports of the consumer of one topic to its owner. `fatal`: the errors that end it."""
 
     ended: Callable[[TopicConsumer], None]  # the topic is terminated, and all its messages are acknowledged
     failed: Callable[[TopicConsumer, MagnetarError], None]

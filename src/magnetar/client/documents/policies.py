@@ -38,7 +38,7 @@ class DelayedDelivery(msgspec.Struct, frozen=True):
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A namespace's policies. None: not set. What is sent to create a namespace is what differs from the defaults."""
+    """A namespace's policies. None: not set. A request to create a namespace has only changed values."""
 
     replication_clusters: list[str] = []
     bundles: Bundles | None = None

@@ -1,4 +1,4 @@
-"""Schemas as REST shows them: what is posted, what is stored, and its version."""
+"""Schemas as REST shows them: the posted document, the stored one, and its version."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Cursors: what a subscription has acknowledged, as a mark, ranges and bits inside batches, and how it is stored. A
-cursor never reads entries; it answers what is left.
+"""Cursors: the acknowledgements of a subscription, as a mark, ranges and bits inside batches, and their storage. A
+cursor never reads entries; it answers which are left.
 """

@@ -121,7 +121,7 @@ class Acks:
                 batches.append((Position(ledger, entry), waiting.bit_count()))
         return batches
 
-    # What is acknowledged
+    # Queries
 
     def is_acked(self, position: Position) -> bool:
         if position <= self.mark:
@@ -350,7 +350,7 @@ class Acks:
         return True
 
     def _absorb(self) -> None:
-        """Move the mark over what is acknowledged right after it, across ledgers."""
+        """Moves the mark over the acknowledged entries right after it, across ledgers."""
         while self._ranges:
             ledger, entry = self._chain.after(self.mark)
             ranges = self._ranges.get(ledger)

@@ -151,7 +151,7 @@ class Cursor:
 
     @property
     def changes(self) -> int:
-        """Grows with every change of what is acknowledged."""
+        """Grows with every change of the acknowledgements."""
         return self._changes
 
     def acked_after_mark(self, count: int) -> tuple[Sequence[tuple[int, int, int]], Sequence[tuple[Position, int]]]:

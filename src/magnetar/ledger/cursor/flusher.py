@@ -51,7 +51,7 @@ class CursorFlusher:
         cursor.touched = None
 
     def tick(self) -> None:
-        """Start flushing what is dirty and due."""
+        """Starts to flush the dirty cursors that are due."""
         now = self._runtime.monotonic()
         due = [cursor for cursor in self._touched if self._cursors.get(cursor, now) <= now]
         for cursor in due:

@@ -1,4 +1,4 @@
-"""From what the segments hold to an index for each ledger, once, at the start.
+"""Builds an index for each ledger from the records of all segments, once, at the start.
 
 Records come in journal order, which is the order of their entries but for copies made by compaction: a copy equals its
 original, and the later one is taken. Records of ledgers that the metadata store does not know are garbage. What a

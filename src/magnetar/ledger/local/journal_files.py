@@ -236,7 +236,7 @@ class JournalFiles:
     # Reading and letting go
 
     def records(self, segment: Segment) -> SegmentRecords:
-        """What an ended segment holds."""
+        """The records of an ended segment."""
         loaded = self._sidecar(segment.sequence, segment.stamp)
         if loaded is not None:
             return loaded.records

@@ -1,4 +1,4 @@
-"""What the engine knows of one ledger: its record in the metadata store, its index, and the writer that may append.
+"""The engine's state of one ledger: its record in the metadata store, its index, and the writer that may append.
 
 Only the loop touches it. The record keeps fields it does not know, so that an older Magnetar does not drop what a newer
 one wrote. A ledger that is refused takes no more runs; `settled` waits until those already taken are answered.

@@ -1,4 +1,4 @@
-"""Read a segment back: which records it holds, where it ends, and what is damaged.
+"""Reads a segment back: its records, its end, and its damaged ranges.
 
 A batch is written in one go and acknowledged only after its sync, and every record says below which offset the segment
 was durable when it was written. So a bad place that no later record vouches for is a torn tail: nothing there was
@@ -20,7 +20,7 @@ WINDOW_BYTES = 1024 * 1024  # of one read during a scan: large enough for the di
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that were acknowledged once and cannot be read any more. `known`: the header says whose they were."""
+    """Bytes that were acknowledged once and cannot be read any more. `known`: the header names their ledger."""
 
     segment: int
     offset: int

@@ -46,7 +46,7 @@ async def carry(
 
 
 async def look(record: Record, op: str, segment_client: SegmentClient, *, guard: bool = False) -> list[PlainFacts]:
-    """What the plain topics of a record have, in the order of their partitions."""
+    """The state of the plain topics of a record, in the order of their partitions."""
     topics = [topic_name(one.legacy_topic) for one in record.layout.segments if one.legacy_topic]
     facts: list[PlainFacts] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):

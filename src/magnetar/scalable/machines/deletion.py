@@ -101,7 +101,7 @@ def validate(state: Deletion) -> None:
 
 
 def _mark(state: Deletion, event: RecordRead) -> Step:
-    """Written over what was read; marked already: go on"""
+    """Written over the version that was read; if it is marked already, continue"""
     stopped = _stopped(state, event)
     if stopped is not None:
         return stopped

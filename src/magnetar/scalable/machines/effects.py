@@ -34,7 +34,7 @@ ABSENT = -1  # the version of a record that does not exist
 
 @dataclass(frozen=True, slots=True)
 class SealSummary:
-    """What an owner answers to a seal. It is the same each time, because the end of a sealed segment never changes."""
+    """The answer of an owner to a seal. It is the same each time, because the end of a sealed segment never changes."""
 
     ending: Ending
     dedup: bytes = b""  # a snapshot, for the children (H-E4)

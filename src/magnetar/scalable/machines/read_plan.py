@@ -21,7 +21,7 @@ from magnetar.wire.scalable.plan_ranges import EncodedRange
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequest:
-    """What a reader asks. `start`: a word or a time as in `topic/measure.py`, for segments without a place. 0: no
+    """The request of a reader. `start`: a word or a time as in `topic/measure.py`, for segments without a place. 0: no
     limit."""
 
     places: Places = field(default_factory=dict)
@@ -53,7 +53,7 @@ def enough(question: MeasureRequest, answers: Mapping[SegmentId, ReadableRange |
 
 
 def asked(question: MeasureRequest, ids: Sequence[SegmentId]) -> list[RangeRequest]:
-    """What the owners of these segments are asked: they share the marks of an answer."""
+    """The requests for the owners of these segments: they share the marks of an answer."""
     marks = min(max(PLAN_MARKS_MAX // max(1, len(ids)), PLAN_SEGMENT_MARKS_MIN), PLAN_SEGMENT_MARKS_MAX)
     rest = question.messages_max, question.bytes_max, marks, question.times
     usual = RangeRequest(question.start, None, *rest)

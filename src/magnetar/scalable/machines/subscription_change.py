@@ -180,7 +180,7 @@ def _raise(state: SubscriptionChange) -> Step:
 
 
 def _raise_read(state: SubscriptionChange, event: RecordRead) -> Step:
-    """Written over what was read. What was written for a topic that is gone counts for nothing in its next life"""
+    """Written over the version that was read. A record of a deleted topic is ignored in its next incarnation"""
     assert state.record is not None
     record = event.record
     if record is None or not record.is_live or record.incarnation != state.record.incarnation:

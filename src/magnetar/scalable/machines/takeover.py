@@ -106,7 +106,7 @@ class BeginTerm:
 
 @dataclass(frozen=True, slots=True)
 class ResumeReshape:
-    """Finish what the record says was begun, before anything else."""
+    """Finishes the operation that the record has, before anything else."""
 
     term: Term
     record: Record
@@ -148,7 +148,7 @@ Effect = CompeteForLock | ReleaseLock | ReadRecord | WriteRecord | BeginTerm | R
 @dataclass(frozen=True, slots=True)
 class TakeOver:
     phase: Phase = Phase.FOLLOWING
-    claim: Record | None = None  # while CLAIMING: what is being written
+    claim: Record | None = None  # while CLAIMING: the record that is being written
     term: Term = NO_TERM  # while LEADING
     incarnation: int = 0
 
@@ -196,7 +196,7 @@ def _claim(state: TakeOver, event: RecordRead) -> Step:
 
 
 def _lead(state: TakeOver, event: RecordWritten) -> Step:
-    """Only now leader: first finish what was begun, then serve"""
+    """The broker leads now: it first finishes the operation of the record, then serves"""
     record = state.claim
     assert record is not None
     leading = TakeOver(Phase.LEADING, term=record.term, incarnation=record.incarnation)

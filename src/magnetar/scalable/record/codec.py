@@ -1,6 +1,6 @@
 """The bytes of a record: versioned JSON with Pulsar's names where Pulsar has one, and the shape that REST shows.
 
-What a newer version added to a record, a segment, an intent or an entry of the history survives a rewrite by this
+Fields that a newer version added to a record, a segment, an intent or the history survive a rewrite by this
 one. A newer `v` means that the meaning changed: it is refused with what to do. Every byte is checked on the way in:
 wrong shapes and layouts that contradict themselves are `Corrupt`. A long record is compressed. Sealed segments do not
 change, so each remembers its bytes: reading and writing a long history costs little more than a short one.

@@ -157,7 +157,7 @@ class RecordStore:
             pass  # by an earlier try
 
     def _decode(self, path: str, value: bytes) -> Record:
-        """A long history is long to read, and nearly every read finds what the last one found."""
+        """Caches the decoded history: a long one takes long to read, and nearly every read finds the same bytes."""
         kept = self._decoded.get(path)
         if kept is None or kept[0] != value:
             kept = value, codec.decode(value, None if kept is None else kept[1])

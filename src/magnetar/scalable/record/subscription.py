@@ -108,7 +108,7 @@ class Subscription:
     members: tuple[Member, ...] = ()  # by name
     plan: StreamPlan = StreamPlan()
     undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
-    hold: hold.StoredHold | None = None  # what is kept for a reader that has no cursors
+    hold: hold.StoredHold | None = None  # keeps messages for a reader without cursors
     seek: seek_target.Seek | None = None  # under way: no consumer reads until it ends
     sought: str = ""  # the operation of the last one that is over
     properties: tuple[tuple[str, str], ...] = ()  # as its first consumer that gave any gave them, by name

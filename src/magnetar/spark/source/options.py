@@ -186,7 +186,7 @@ def source_options(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the query reads."""
+    """The topics that the query reads."""
 
     topics: tuple[str, ...]
     namespace: str = ""

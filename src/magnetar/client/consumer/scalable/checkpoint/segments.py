@@ -56,7 +56,7 @@ log = get("client.checkpoint")
 
 
 class ReaderProtocol(Protocol):
-    """Decides what is read."""
+    """Decides which segments are read."""
 
     def place(self, segment: SegmentId) -> SegmentPosition:
         """The position after which a segment is opened."""
