@@ -1,7 +1,7 @@
 """The memory of what subscriptions remember beyond their cursors: one sum for all subscriptions of a broker.
 
 A structure is charged in steps when it has grown or shrunk, not for each message. At the bound a subscription that has
-more than a step stops reading ahead; a small one is not held up by the large ones.
+more than a step stops reading ahead; one that has less goes on with a few entries at a time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class StateCharge:
     def full(self) -> bool:
         """No more is to be remembered."""
         return self.bytes > 0 and self._account.full
+
+    @property
+    def others_full(self) -> bool:
+        """A structure that is not charged may grow to one step."""
+        return self._account.full
 
     def settle(self, size: int) -> None:
         """The structure has this size now. Less than a step is not charged."""

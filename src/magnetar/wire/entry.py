@@ -9,12 +9,14 @@ plain functions, so that mypyc compiles the file as it is.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from struct import Struct
 
 from google_crc32c import value as _crc32c
 from mmh3 import hash as _murmur3
 
 from magnetar.base.errors import Corrupt
+from magnetar.base.limits import CHUNK_UUID_BYTES_MAX
 from magnetar.wire.metadata import NO_MARKER, Metadata, scan, scan_key
 
 NO_KEY = b"NONE_KEY"  # hashed for an entry without key and producer; the wire protocol's own constant
@@ -130,14 +132,18 @@ def producer_and_sequence(buffer: bytes, start: int = 0, end: int = -1) -> tuple
 
 
 def chunk(buffer: bytes, start: int = 0, end: int = -1) -> tuple[str, int, int] | None:
-    """Uuid of the whole message, index of this chunk, number of chunks; None if the entry is not a chunk."""
+    """Uuid of the whole message, index of this chunk, number of chunks; None if the entry is not a chunk. A long uuid
+    is replaced by its digest, because brokers keep uuids while messages are half delivered.
+    """
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(0xD2, first, last) < 0:
         return None
     metadata = scan(buffer, first, last)
     if metadata.uuid is None or metadata.chunks < 1:
         return None
-    return _text(metadata.uuid), metadata.chunk_id if metadata.chunk_id > 0 else 0, metadata.chunks
+    uuid = metadata.uuid
+    name = _text(uuid) if len(uuid) <= CHUNK_UUID_BYTES_MAX else f"long-{blake2b(uuid, digest_size=32).hexdigest()}"
+    return name, metadata.chunk_id if metadata.chunk_id > 0 else 0, metadata.chunks
 
 
 def read(buffer: bytes, start: int = 0, end: int = -1) -> Metadata:

@@ -10,6 +10,7 @@ import mmh3
 import pytest
 
 from magnetar.base.errors import Corrupt
+from magnetar.base.limits import CHUNK_UUID_BYTES_MAX
 from magnetar.wire import entry
 from magnetar.wire.metadata import by_protobuf
 from magnetar.wire.proto import pb
@@ -190,3 +191,16 @@ def test_invalid_text_is_corrupt_only_for_its_users():
     assert entry.sticky_key(data) == b"\xff-1"
     with pytest.raises(Corrupt):
         entry.producer_and_sequence(data)
+
+
+def test_long_uuid_of_chunk_is_kept_as_digest():
+    def uuid_of(uuid: str) -> str:
+        found = entry.chunk(an_entry(uuid=uuid, chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=2))
+        assert found is not None
+        return found[0]
+
+    edge = "u" * CHUNK_UUID_BYTES_MAX
+    assert uuid_of(edge) == edge
+    long = "u" * 5_000_000
+    assert len(uuid_of(long)) < 100
+    assert uuid_of(long) == uuid_of(long) != uuid_of(long + "u")

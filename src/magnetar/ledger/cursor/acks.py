@@ -143,12 +143,25 @@ class Acks:
             position = self._chain.clamp(Position(position[0], end + 1))
         return position
 
-    def unacked_bits(self, position: Position) -> list[int] | None:
+    def unacked_bits(self, position: Position, messages: int = 0) -> list[int] | None:
         """The messages of a batch that are still open, as the signed 64-bit words of an `ack_set`; None when all
-        are.
+        are. `messages`: the number in the batch, if known: bits of more, which a client may have sent, are left out.
         """
         bits = self._bits.get(position[0], {}).get(position[1]) if self._bits else None
-        return None if bits is None else _words(*bits)
+        if bits is None:
+            return None
+        mask, size = bits
+        return _words(mask & (1 << messages) - 1, messages) if 0 < messages < size else _words(mask, size)
+
+    def words(self, position: Position) -> int:
+        """The number of words that `unacked_bits` returns without `messages`."""
+        bits = self._bits.get(position[0], {}).get(position[1]) if self._bits else None
+        return 0 if bits is None else (bits[1] + 63) // 64
+
+    def open_messages(self, position: Position) -> int | None:
+        """How many messages of a batch are still open; None when all are."""
+        bits = self._bits.get(position[0], {}).get(position[1]) if self._bits else None
+        return None if bits is None else bits[0].bit_count()
 
     def redelivery(self, position: Position) -> int:
         return self._counts.get(position[0], {}).get(position[1], 0) if self._counts else 0

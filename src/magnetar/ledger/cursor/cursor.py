@@ -169,9 +169,18 @@ class Cursor:
     def next_unacked(self, position: Position) -> Position:
         return self._acks.next_unacked(position)
 
-    def bits(self, position: Position) -> list[int] | None:
-        """The messages of a batch still open, as signed words of an `ack_set`; None when all of them are."""
-        return self._acks.unacked_bits(position)
+    def bits(self, position: Position, messages: int = 0) -> list[int] | None:
+        """The messages of a batch still open, as signed words of an `ack_set`; None when all of them are. `messages`:
+        the number in the batch, if known."""
+        return self._acks.unacked_bits(position, messages)
+
+    def words(self, position: Position) -> int:
+        """The number of words that `bits` returns without `messages`."""
+        return self._acks.words(position)
+
+    def open_messages(self, position: Position) -> int | None:
+        """How many messages of a batch are still open; None when all of them are."""
+        return self._acks.open_messages(position)
 
     def redelivery(self, position: Position) -> int:
         return self._acks.redelivery(position)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import Position
-from magnetar.base.limits import BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX
+from magnetar.base.limits import BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX, TOPIC_NAME_CHARS_MAX
 from magnetar.base.ranges import FULL
 from magnetar.ledger.run import Run
 from magnetar.ledger.snapshots import SnapshotLog
@@ -87,6 +87,8 @@ class DedupSnapshots:
                 slot = None if slot_of is None else slot_of(run.body, start, end)
             except Corrupt:
                 continue  # unreadable for everybody: it cannot be a duplicate of anything
+            if len(producer) > TOPIC_NAME_CHARS_MAX:
+                continue  # no producer has such a name: its client wrote it into the metadata alone
             self._dedup.replay(base_name(self._topic.name, producer), highest, key_hash=slot)
         self._behind += len(run)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import Position
-from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_DUE_MAX, STATE_LOOK_S
+from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_DUE_MAX
 from magnetar.ledger.run import Run
-from magnetar.ledger.state_account import StateCharge
 from magnetar.topic.dispatch.delayed import Delayed
+from magnetar.topic.dispatch.state_gate import StateGate
 from magnetar.wire import entry
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DelayQueue:
-    __slots__ = ("_alarm_ms", "_cancel", "_charge", "_looks", "_position_bytes", "_ripe", "_topic", "index")
+    __slots__ = ("_alarm_ms", "_cancel", "_gate", "_position_bytes", "_ripe", "_topic", "index")
 
     def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None], position_bytes: int = 0) -> None:
         """`position_bytes` is the memory that the dispatcher uses for each delayed position, beside the index."""
@@ -32,21 +32,13 @@ class DelayQueue:
         self._position_bytes = position_bytes
         self._alarm_ms: int | None = None
         self._cancel: Callable[[], None] | None = None
-        self._charge = StateCharge(topic.managed.config.state)
-        self._looks = False  # a timer looks whether the account has room again
+        self._gate = StateGate(topic, topic.managed.config.state, lambda: ripe([]))
         self.index = Delayed()
 
     @property
     def full(self) -> bool:
         """No more is to be read ahead: this subscription has too many, or all subscriptions together have."""
-        if self.index.full:
-            return True
-        if not self._charge.full:
-            return False
-        if not self._looks:
-            self._looks = True
-            self._topic.later(STATE_LOOK_S, self._look)
-        return True
+        return self.index.full or self._gate.full
 
     def discard_upto(self, position: Position) -> None:
         self.index.discard_upto(position)
@@ -66,11 +58,11 @@ class DelayQueue:
         return True
 
     def _settle(self) -> None:
-        self._charge.settle(self.index.bytes + self._position_bytes * len(self.index))
+        self._gate.settle(self.index.bytes + self._position_bytes * len(self.index))
 
     def clear(self) -> None:
         self.index = Delayed()
-        self._charge.settle(0)
+        self._gate.settle(0)
         self._silence()
 
     def _silence(self) -> None:
@@ -96,7 +88,3 @@ class DelayQueue:
         self._set_alarm()
         if positions:
             self._ripe(positions)
-
-    def _look(self) -> None:
-        self._looks = False
-        self._ripe([])

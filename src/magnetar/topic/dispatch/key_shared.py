@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import ConsumerBusy, Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import (
+    ACK_SET_TURN_WORDS_MAX,
     DELAYED_SLOT_BYTES,
-    DISPATCH_RUN_ENTRIES_MAX,
     DISPATCH_TURN_RUNS_MAX,
     GIVEN_BACK_ENTRIES_MAX,
     KEYED_LOOKAHEAD_ENTRIES_MAX,
     KEYED_PUSH_COST,
+    KEYED_UNACKED_ENTRY_BYTES,
     REPLAY_TURN_ENTRIES_MAX,
+    WORDS_PER_COST,
 )
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch.bucket_order import BucketOrder
@@ -34,7 +36,8 @@ from magnetar.topic.dispatch.entry_buckets import EntryBuckets, span
 from magnetar.topic.dispatch.entry_source import EntrySource
 from magnetar.topic.dispatch.key_order import KeyOrder
 from magnetar.topic.dispatch.key_selectors import AutoSplit, ConsistentRing, Sticky
-from magnetar.topic.dispatch.push import chunk_of, frame_of
+from magnetar.topic.dispatch.push import chunk_of, frame_of, words_of
+from magnetar.topic.dispatch.state_gate import StateGate
 from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
 from magnetar.wire import entry
 
@@ -71,6 +74,9 @@ class KeySharedDispatcher:
         self.read_position: Position = subscription.start()
         self._delayed: dict[Position, int] = {}  # slots of what waits for its time
         self._given_back: deque[Iterator[tuple[int, Position]]] = deque()  # slot and position: see `leave`
+        self._returning = 0  # positions in `_given_back`
+        self._gate = StateGate(self.topic, self.topic.managed.config.state, self.pump)
+        self._charged = 0  # entries that consumers have or that wait, as charged
         self._pumping = False
         self._again = False  # the next turn of the loop goes on
         self._left = False  # of what waits, more could go than one turn takes
@@ -109,12 +115,14 @@ class KeySharedDispatcher:
                 few.append(consumer)
                 consumer.pending.clear()
             else:
+                self._returning += len(consumer.pending)
                 self._given_back.append(iter([(slot, position) for position, _, slot in consumer.pending.remove_all()]))
         if not self.consumers:
             self.rewind()
             return
         self.begun.left(consumers)
         self.guard.consumers_left(few)
+        self._charge(self._entries())
         self.pump()
 
     def _take_back(self) -> None:
@@ -122,6 +130,7 @@ class KeySharedDispatcher:
         for slot, position in piece:
             self.guard.waits(slot, position)
             self._settle(self._places(slot))
+        self._returning -= len(piece)
         self.topic.runtime.turns.left -= len(piece) * KEYED_PUSH_COST
         if len(piece) < GIVEN_BACK_ENTRIES_MAX:
             self._given_back.popleft()
@@ -130,7 +139,8 @@ class KeySharedDispatcher:
         self.pump()
 
     def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
-        freed = any(item.blocked for item in self.consumers) or self._full() or self._crowded()
+        freed = any(item.blocked for item in self.consumers) or self._full() or self._crowded() or self._gate.full
+        self._charge(max(0, self._charged - len(positions)))  # exact again before anything new is handed out
         for position in positions:
             slot = self._forget(consumer, position)
             if slot is not None:
@@ -161,6 +171,7 @@ class KeySharedDispatcher:
         if position >= self.read_position:
             self.source.reset()
             self.read_position = self.subscription.start()
+        self._charge(self._entries())
         self.pump()
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
@@ -179,9 +190,11 @@ class KeySharedDispatcher:
         self.source.reset()
         self.guard.clear()
         self._given_back.clear()
+        self._returning = 0
         self.begun.clear()
         self._delayed.clear()
         self.delay.clear()
+        self._charge(self._entries())
         self.read_position = self.subscription.start()
 
     def close(self) -> None:
@@ -205,6 +218,14 @@ class KeySharedDispatcher:
             if not self.cursor.is_acked(position):
                 self.guard.waits(slot, position)
         self.pump()
+
+    def _entries(self) -> int:
+        """What the subscription remembers: it is charged to the account of all subscriptions."""
+        return sum([len(consumer.pending) for consumer in self.consumers]) + self.guard.waiting() + self._returning
+
+    def _charge(self, entries: int) -> None:
+        self._charged = entries
+        self._gate.settle(entries * KEYED_UNACKED_ENTRY_BYTES)
 
     # Handing out
 
@@ -263,7 +284,12 @@ class KeySharedDispatcher:
         self._left = len(positions) == REPLAY_TURN_ENTRIES_MAX
         self.topic.runtime.turns.left -= len(positions) * KEYED_PUSH_COST
         out: dict[Consumer, list[bytes]] = {}
+        words = 0
         for index, position in enumerate(positions):
+            if words >= ACK_SET_TURN_WORDS_MAX:
+                self.guard.put_back(positions[index:])
+                self._left = True
+                break
             slot = self.guard.slot_of(position)
             if slot is None:
                 continue
@@ -279,12 +305,15 @@ class KeySharedDispatcher:
             if consumer is None or not self.guard.may_send(slot, consumer, position):
                 self.guard.put_back([position])
                 continue
+            words += words_of(self.cursor, *taken)
             self._send(consumer, taken[0], taken[1], slot, out)
+        self.topic.runtime.turns.left -= words // WORDS_PER_COST
         _flush(out)
         return True
 
     def _hand_out_new(self) -> bool:
-        if self._crowded() or self.delay.full:
+        self._charge(self._entries())
+        if self._crowded() or self.delay.full or self._gate.full:
             return False
         taken = self.source.take(self.read_position)
         if taken is None:
@@ -293,13 +322,17 @@ class KeySharedDispatcher:
         run, index = taken
         untouched = self.cursor.untouched(run.position(index))
         out: dict[Consumer, list[bytes]] = {}
-        start, end = index, min(len(run), index + DISPATCH_RUN_ENTRIES_MAX)
-        while index < end and not self._crowded():
+        most = max(1, self._gate.entries_max(self._charged, KEYED_UNACKED_ENTRY_BYTES))
+        start, end = index, min(len(run), index + most)
+        words = 0
+        while index < end and words < ACK_SET_TURN_WORDS_MAX and not self._crowded():
             position = run.position(index)
             if untouched or not self.cursor.is_acked(position):
+                words += 0 if untouched else words_of(self.cursor, run, index)
                 self._place(run, index, position, out)
             index += 1
-        self.topic.runtime.turns.left -= (index - start) * KEYED_PUSH_COST
+        self._charge(self._charged + index - start)
+        self.topic.runtime.turns.left -= (index - start) * KEYED_PUSH_COST + words // WORDS_PER_COST
         self.read_position = Position(run.ledger, run.first + index)
         _flush(out)
         return True

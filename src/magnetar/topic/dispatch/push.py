@@ -42,11 +42,17 @@ def open_messages(words: list[int] | None) -> int:
     return sum((word & _WORD).bit_count() for word in words or ())
 
 
+def words_of(cursor: Cursor, run: Run, index: int) -> int:
+    """The number of words that name the open messages of an entry in its frame. Each costs as much as a small entry."""
+    words = cursor.words(run.position(index))
+    return min(words, (run.counts[index] + 63) // 64) if words else 0
+
+
 def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition: int) -> tuple[bytes, int]:
     """The frame of one entry, with its redelivery count and what of its batch is open, and the messages it takes."""
     position = run.position(index)
     count = run.counts[index]
-    words = cursor.bits(position)
+    words = cursor.bits(position, count)
     if words is not None:
         count = max(1, open_messages(words))
     redelivery = cursor.redelivery(position)

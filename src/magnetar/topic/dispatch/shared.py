@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import (
-    DISPATCH_RUN_ENTRIES_MAX,
+    ACK_SET_TURN_WORDS_MAX,
     DISPATCH_TURN_RUNS_MAX,
     GIVEN_BACK_ENTRIES_MAX,
     REPLAY_TURN_ENTRIES_MAX,
     SHARED_PUSH_COST,
+    UNACKED_ENTRY_BYTES,
+    WORDS_PER_COST,
 )
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch.delay_queue import DelayQueue
 from magnetar.topic.dispatch.entry_source import EntrySource
 from magnetar.topic.dispatch.permits import Chunk, SharedChooser
-from magnetar.topic.dispatch.push import chunk_of, frame_of, push_stretch
+from magnetar.topic.dispatch.push import chunk_of, frame_of, push_stretch, words_of
 from magnetar.topic.dispatch.redelivery import RedeliveryQueue
+from magnetar.topic.dispatch.state_gate import StateGate
 from magnetar.topic.subscriptions.consumer import Consumer
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ class SharedDispatcher:
         self.consumers: list[Consumer] = []
         self.replay = RedeliveryQueue()
         self._given_back: deque[Iterator[Position]] = deque()  # many of them together: they join `replay` in pieces
+        self._returning = 0  # positions in `_given_back`
+        self._gate = StateGate(self.topic, self.topic.managed.config.state, self.pump)
+        self._charged = 0  # entries that consumers have or that wait to be delivered again, as charged
         self.delay = DelayQueue(self.topic, self._ripe)
         self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
@@ -62,16 +68,18 @@ class SharedDispatcher:
             self._give_back(positions)
         else:
             self.rewind()  # no consumer is left: forget, and read again from the cursor when one attaches
+        self._charge(self._entries())
         self.pump()
 
     def appended(self, run: Run) -> None:
         self.pump()
 
     def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
-        blocked = any(item.blocked for item in self.consumers) or self._full()
+        blocked = any(item.blocked for item in self.consumers) or self._full() or self._gate.full
         for position in positions:
             if consumer is None or consumer.pending.remove(position) is None:
                 self._forget(position)
+        self._charge(max(0, self._charged - len(positions)))  # exact again before anything new is handed out
         if blocked:
             self.pump()
 
@@ -92,6 +100,7 @@ class SharedDispatcher:
         if position >= self.read_position:
             self.source.reset()
             self.read_position = self.subscription.start()
+        self._charge(self._entries())
         self.pump()
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
@@ -107,8 +116,10 @@ class SharedDispatcher:
         self.source.reset()
         self.replay.clear()
         self._given_back.clear()
+        self._returning = 0
         self._held_back.clear()
         self.delay.clear()
+        self._charge(self._entries())
         self.read_position = self.subscription.start()
 
     def close(self) -> None:
@@ -121,6 +132,7 @@ class SharedDispatcher:
     def _give_back(self, positions: list[Position]) -> None:
         if len(positions) > GIVEN_BACK_ENTRIES_MAX:
             self._given_back.append(iter(positions))
+            self._returning += len(positions)
         elif positions:
             self.replay.add(positions)
 
@@ -128,6 +140,7 @@ class SharedDispatcher:
         """Some of what consumers left, before anything new is read."""
         piece = list(islice(self._given_back[0], GIVEN_BACK_ENTRIES_MAX))
         self.replay.add(piece)
+        self._returning -= len(piece)
         self.topic.runtime.turns.left -= len(piece)
         if len(piece) < GIVEN_BACK_ENTRIES_MAX:
             self._given_back.popleft()
@@ -139,6 +152,14 @@ class SharedDispatcher:
     def _full(self) -> bool:
         limit = self.topic.settings.unacked_per_subscription_max
         return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
+
+    def _entries(self) -> int:
+        """What the subscription remembers: it is charged to the account of all subscriptions."""
+        return sum([len(consumer.pending) for consumer in self.consumers]) + len(self.replay) + self._returning
+
+    def _charge(self, entries: int) -> None:
+        self._charged = entries
+        self._gate.settle(entries * UNACKED_ENTRY_BYTES)
 
     # Handing out
 
@@ -178,7 +199,8 @@ class SharedDispatcher:
         return sum(consumer.permits for consumer in self.consumers if consumer.ready)
 
     def _hand_out_new(self, room: int) -> bool:
-        if self.delay.full:
+        self._charge(self._entries())
+        if self.delay.full or self._gate.full:
             return False
         taken = self.source.take(self.read_position)
         if taken is None:
@@ -191,8 +213,9 @@ class SharedDispatcher:
         picked: list[int] = []
         untouched = self.cursor.untouched(run.position(start))
         counts = run.counts
-        end = min(len(counts), start + DISPATCH_RUN_ENTRIES_MAX)
-        while stop < end and messages < room:
+        end = min(len(counts), start + max(1, self._gate.entries_max(self._charged, UNACKED_ENTRY_BYTES)))
+        words = 0
+        while stop < end and messages < room and words < ACK_SET_TURN_WORDS_MAX:
             if (untouched or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
                 chunk = chunk_of(run, stop)
                 if chunk is not None:
@@ -201,9 +224,11 @@ class SharedDispatcher:
                     chunks.append(chunk)
                 picked.append(stop)
                 messages += counts[stop]
+                words += 0 if untouched else words_of(self.cursor, run, stop)
             stop += 1
-        self.topic.runtime.turns.left -= (stop - start) * SHARED_PUSH_COST
+        self.topic.runtime.turns.left -= (stop - start) * SHARED_PUSH_COST + words // WORDS_PER_COST
         self.read_position = Position(run.ledger, run.first + stop)
+        self._charge(self._charged + len(picked))
         if len(picked) == stop - start and untouched:
             self._assign_stretch(run, start, stop, chunks)
         elif picked:
@@ -216,8 +241,11 @@ class SharedDispatcher:
         chunks: list[Chunk | None] | None = None
         # Entries that cannot be sent are not read: new entries lie elsewhere, and reads would alternate endlessly.
         positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room), self._may_go if self._held_back else None)
-        self.topic.runtime.turns.left -= len(positions) * SHARED_PUSH_COST
+        words = 0
         for index, position in enumerate(positions):
+            if words >= ACK_SET_TURN_WORDS_MAX:
+                self.replay.add(positions[index:])
+                break
             self._held_back.pop(position, None)
             if self.cursor.is_acked(position):
                 continue
@@ -233,6 +261,8 @@ class SharedDispatcher:
             if chunks is not None:
                 chunks.append(chunk)
             ready.append(taken)
+            words += words_of(self.cursor, *taken)
+        self.topic.runtime.turns.left -= len(positions) * SHARED_PUSH_COST + words // WORDS_PER_COST
         return bool(ready) and self._assign_entries(ready, chunks)
 
     def _may_go(self, position: Position) -> bool:

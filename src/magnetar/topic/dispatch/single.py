@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Corrupt
 from magnetar.base.hashes import key_shared_slot
 from magnetar.base.ids import Position
-from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, PUSH_COST, SHARED_PUSH_COST
+from magnetar.base.limits import (
+    ACK_SET_TURN_WORDS_MAX,
+    DISPATCH_TURN_RUNS_MAX,
+    PUSH_COST,
+    SHARED_PUSH_COST,
+    WORDS_PER_COST,
+)
 from magnetar.ledger.run import Run
 from magnetar.topic.dispatch import failover as dispatch_failover
 from magnetar.topic.dispatch.entry_source import EntrySource
-from magnetar.topic.dispatch.push import frame_of, push_stretch
+from magnetar.topic.dispatch.push import frame_of, push_stretch, words_of
 from magnetar.topic.subscriptions.consumer import Consumer
 from magnetar.wire import commands, entry
 
@@ -202,15 +208,17 @@ class SingleActive:
         """Some entries here are acknowledged, wholly or in part, or the consumer wants only some keys."""
         index = start
         frames: list[bytes] = []
-        while index < len(run.counts) and consumer.permits > 0:
+        words = 0
+        while index < len(run.counts) and consumer.permits > 0 and words < ACK_SET_TURN_WORDS_MAX:
             position = run.position(index)
             if not self.subscription.is_acked(position):
                 if consumer.key_shared is None or self._wanted(consumer, run, index):
+                    words += words_of(self.cursor, run, index)
                     frames.append(frame_of(consumer, run, index, self.cursor, self.topic.partition)[0])
                 else:
                     self.cursor.ack([position])
             index += 1
-        self.topic.runtime.turns.left -= (index - start) * SHARED_PUSH_COST
+        self.topic.runtime.turns.left -= (index - start) * SHARED_PUSH_COST + words // WORDS_PER_COST
         self.read_position = Position(run.ledger, run.first + index)
         consumer.outlet.write(b"".join(frames))
 

@@ -18,7 +18,6 @@ from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.run import Run
 from magnetar.observe.log import get
 from magnetar.topic.dispatch.key_shared import KeySharedDispatcher
-from magnetar.topic.dispatch.push import open_messages
 from magnetar.topic.dispatch.shared import SharedDispatcher
 from magnetar.topic.dispatch.single import SingleActive
 from magnetar.topic.incomplete_chunks import IncompleteChunks
@@ -205,8 +204,8 @@ class Subscription:
                 continue  # longer than any batch, or switched off: the batch is acknowledged when all of it is
             if words is None or self.cursor.ack_bits(position, words, 64 * len(words)):
                 whole.append(position)
-            elif consumer is not None and (bits := self.cursor.bits(position)) is not None:
-                lowered |= consumer.pending.lower(position, open_messages(bits)) > 0
+            elif consumer is not None and (left := self.cursor.open_messages(position)) is not None:
+                lowered |= consumer.pending.lower(position, left) > 0
         if lowered:
             self.dispatcher.pump()  # the cap on unacknowledged messages may have room now
         self.cursor.ack(whole)

@@ -115,3 +115,11 @@ async def test_switching_deduplication_off_leaves_what_sink_needs(world: World) 
     await publish(world, topic, "__sink-a", 0)
     await topic.configure(TopicSettings())
     assert await publish(world, topic, "__sink-a", 0) == [(0, -1)]
+
+
+async def test_name_that_no_producer_may_have_is_not_learned(world: World) -> None:
+    topic = await world.topic(deduplication=True)
+    await world.store(topic, an_entry("m", 1, producer="p" * 1_000_000), an_entry("m", 1, producer="q"))
+    again = await world.crash().topic(deduplication=True)
+    assert again.dedup is not None
+    assert again.dedup.producers == 1
