@@ -20,11 +20,7 @@ PUSH_BYTES_MAX = limits.BACKLOG_READ_BYTES_MAX + limits.MESSAGE_BYTES_MAX  # the
 CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
 NAME_BYTES_MAX = 4 * (limits.NAME_BYTES_MAX + limits.NAME_SUFFIX_BYTES_MAX)  # one wide character makes all of them wide
 METADATA_CACHES = 12  # one for each kind of record
-GAP_BYTES = 64  # an interval of acknowledged entries: one or two numbers, and their places in two lists
-EARLY_ACK_BYTES = 250  # a position and its list of words
-WORD_BYTES = 40  # a number of 64 bits and its place in a list
-COUNT_BYTES = 96  # the redelivery count of an entry: two numbers and their place
-LOADED_TOPICS = "loaded topics"
+LOADED_TOPICS = "loaded topics, their subscriptions and producer names"
 DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 
 
@@ -51,7 +47,8 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
         Account("blocks of backlogs", limits.BACKLOG_BLOCKS_BYTES_MAX),
         Account("reads of backlogs in progress", limits.BACKLOG_READS_MAX * limits.MESSAGE_BYTES_MAX),
         Account(LOADED_TOPICS, limits.LOADED_TOPICS_MAX * limits.LOADED_TOPIC_BYTES),
-        Account("delayed messages of all subscriptions", limits.SUBSCRIPTIONS_STATE_BYTES_MAX),
+        Account("delayed and unacknowledged entries of all subscriptions", limits.SUBSCRIPTIONS_STATE_BYTES_MAX),
+        Account("acknowledgements of all subscriptions", limits.CURSORS_ACKS_BYTES_MAX),
         Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
         Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
         Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
@@ -86,14 +83,15 @@ def of_connection() -> tuple[Account, ...]:
 
 
 def of_subscription() -> tuple[Account, ...]:
-    """Of each subscription of a loaded topic. Snapshots of it are read and written one at a time."""
+    """Parts of the account of acknowledgements that one subscription may have. Snapshots of it are read and written one
+    at a time."""
     return (
-        Account("gaps between acknowledgements", limits.CURSOR_GAPS_MAX * GAP_BYTES),
+        Account("gaps between acknowledgements", limits.CURSOR_GAPS_MAX * limits.CURSOR_GAP_BYTES),
         Account("batches acknowledged in part", limits.CURSOR_BATCHES_BYTES_MAX),
-        Account("counts of redeliveries", limits.CURSOR_COUNTS_MAX * COUNT_BYTES),
+        Account("counts of redeliveries", limits.CURSOR_COUNTS_MAX * limits.CURSOR_COUNT_BYTES),
         Account(
             "acknowledgements of a segment that is read early",
-            limits.EARLY_ACKS_MAX * EARLY_ACK_BYTES + limits.EARLY_ACK_WORDS_MAX * WORD_BYTES,
+            limits.EARLY_ACKS_MAX * limits.EARLY_ACK_BYTES + limits.EARLY_ACK_WORDS_MAX * limits.EARLY_ACK_WORD_BYTES,
         ),
     )
 
@@ -111,7 +109,8 @@ SCALED = (
     "requests in progress",
     "bytes that peers do not read",
     "blocks of backlogs",
-    "delayed messages of all subscriptions",
+    "delayed and unacknowledged entries of all subscriptions",
+    "acknowledgements of all subscriptions",
 )
 
 
@@ -161,9 +160,7 @@ def table() -> str:
     lines.append(f"| **together** | **{_mib(total(0))}** |")
     lines += [f"| each connection: {account.name} | {_mib(account.bytes_max)} |" for account in of_connection()]
     lines.append(f"| **each connection** | **{_mib(total(1) - total(0))}** |")
-    lines += [f"| each subscription: {account.name} | {_mib(account.bytes_max)} |" for account in of_subscription()]
-    subscription = sum(account.bytes_max for account in of_subscription())
-    lines.append(f"| **each subscription** | **{_mib(subscription)}** |")
+    lines += [f"| one subscription: {account.name} | {_mib(account.bytes_max)} |" for account in of_subscription()]
     return "\n".join(lines) + "\n"
 
 

@@ -96,12 +96,15 @@ TAIL_CACHE_BYTES_MAX = (
 )  # newest runs of all topics of a broker together: consumers at the tail read no files
 TAIL_UNREAD_RUNS_MAX = 16  # of a topic without readers so far: their memory stays in the processor's caches
 CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before a warning
-# Of one subscription, 64 bytes each. Consumers cannot cause more under the default limits: each gap has an entry that
+# Of one subscription, 80 bytes each. Consumers cannot cause more under the default limits: each gap has an entry that
 # is delayed (1,000,000) or unacknowledged (200,000). A refused acknowledgement stays unacknowledged and counts towards
 # the caps on those, so correct consumers must not reach this bound.
 CURSOR_GAPS_MAX = 1_500_000
 CURSOR_BATCHES_BYTES_MAX = 64 * 1024 * 1024  # of batches acknowledged in part: 200,000 of 1,000 messages
 CURSOR_COUNTS_MAX = 200_000  # entries whose redeliveries are counted, 96 bytes each: as many as may be unacknowledged
+CURSOR_GAP_BYTES = 80  # of one gap: two numbers, and their places in two lists
+CURSOR_COUNT_BYTES = 96  # of one such count: two numbers and their place
+CURSORS_ACKS_BYTES_MAX = 128 * 1024 * 1024  # of gaps, batches and counts of all subscriptions: 1,600,000 gaps
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
@@ -146,7 +149,7 @@ REQUESTS_MAX = 8_000  # the same of all connections: beyond, each has the number
 CONNECTION_REQUESTS_MIN = 8  # a client that uses little goes on while others wait
 MEMORY_FULL_BYTES = 12 * 1024 * 1024 * 1024  # of the machine: with less, the sums over all connections are lower too
 MEMORY_SHARE_MIN = 8  # but at least an eighth of them
-MEMORY_SCALED_BYTES = 2_000 * 1024 * 1024  # the total of those sums, with enough memory: a test adds them up
+MEMORY_SCALED_BYTES = 2_256 * 1024 * 1024  # the total of those sums, with enough memory: a test adds them up
 MEMORY_FIXED_BYTES = 1_450 * 1024 * 1024  # the total of the other sums
 CONNECTION_OWN_BYTES = 800 * 1024  # what each connection may hold beside the sums: a test adds it up
 CONNECTIONS_MIN = 500  # that a small machine takes too: few connections use all that they may
@@ -192,9 +195,9 @@ GIVEN_PROPERTIES_BYTES_MAX = 4 * 1024  # of a producer or consumer: stored while
 STORED_PROPERTIES_BYTES_MAX = 64 * 1024  # of a topic or subscription: a part of its record, read at every load
 CONNECTION_KEPT_BYTES_MAX = 16 * 1024 * 1024  # of names and properties of one connection: 10,000 producers of 1.6 KiB
 KEPT_BYTES_MAX = 256 * 1024 * 1024  # the same of all connections together
-CLIENT_OBJECT_BYTES = 2 * 1024  # of a producer or consumer: its object, and its places in its topic and connection
+CLIENT_OBJECT_BYTES = 3 * 1024  # of a producer or consumer: its object, its places, and a step of what it remembers
 WATCH_OBJECT_BYTES = 1024  # of one watch of a layout, a namespace or a topic list
-OBJECTS_BYTES_MAX = 256 * 1024 * 1024  # of those of all connections: 131,072 producers and consumers
+OBJECTS_BYTES_MAX = 256 * 1024 * 1024  # of those of all connections: 87,381 producers and consumers
 CLIENT_VERSION_CHARS_MAX = 256  # kept by each connection, shown with each producer; stock clients have 20 to 90
 CONNECTION_PRODUCER_NAMES_MAX = 1_000  # generated for exclusive producers: topics, and names of one topic
 CONNECTION_PRODUCER_NAMES_BYTES_MAX = 1024 * 1024  # of both: beyond, the topic used longest ago is forgotten
@@ -237,6 +240,8 @@ READ_RETRY_S = 5.0  # a failed read of the backlog is tried again after this
 READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its cursor for this long
 LOADED_TOPICS_MAX = 200_000  # in memory, less on a small machine; an unused one leaves after a minute
 LOADED_TOPIC_BYTES = 16 * 1024  # of one of them with a subscription
+LOADED_SUBSCRIPTION_BYTES = 7 * 1024  # of each further subscription of a loaded topic
+DEDUP_PRODUCER_BYTES = 400  # of a producer that deduplication remembers, beside its name and for each hash range
 LOADED_TOPICS_SHARE = 8  # all of them take at most an eighth of the machine's memory
 TOPIC_IDLE_S = 60.0  # an unused topic leaves memory after this; until its next use it is only a record
 TRIM_S = 60.0  # retention by time is looked at this often although nothing happens
@@ -441,6 +446,8 @@ READ_AHEAD_WAIT_S = 0.1  # a parent that is acknowledged sooner is not read ahea
 READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
 EARLY_ACKS_WAIT_S = 5.0  # a close waits this long until early acknowledgements are on disk
 EARLY_ACKS_MAX = 100_000  # single acknowledgements in a segment that is read early; messages beyond are delivered again
+EARLY_ACK_BYTES = 250  # of one of them: a position and its list of words
+EARLY_ACK_WORD_BYTES = 40  # of one of their words: a number of 64 bits and its place
 EARLY_ACK_WORDS_MAX = 500_000  # 64 messages each: of batches acknowledged in part there, 40 bytes a word in memory
 SWEEP_S = 30.0  # between checks of all scalable topics for a reshape or deletion without a leader (H-B5)
 RECORDS_READ_AT_ONCE_MAX = 64  # of a list of records: their reads share round trips, and fit in memory

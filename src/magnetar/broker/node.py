@@ -27,6 +27,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.limits import (
     BACKLOG_BLOCKS_BYTES_MAX,
+    CURSORS_ACKS_BYTES_MAX,
     FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
     KEPT_BYTES_MAX,
@@ -76,7 +77,7 @@ from magnetar.cluster.topics import Catalogue
 from magnetar.ledger.block_cache import BlockCache
 from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.ledger.orphans import sweep
-from magnetar.ledger.state_account import StateAccount
+from magnetar.ledger.state_account import LoadedAccount, StateAccount
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
@@ -165,6 +166,8 @@ class Node:
             managed_config(settings),
             blocks=BlockCache(share(BACKLOG_BLOCKS_BYTES_MAX)),
             state=StateAccount(share(SUBSCRIPTIONS_STATE_BYTES_MAX)),
+            acks=StateAccount(share(CURSORS_ACKS_BYTES_MAX)),
+            loaded=LoadedAccount(loaded_topics_max(machine_bytes)),
             claim=cluster,
             may_roll=lambda: self.ownership.steady,
             clock=self.clock,
@@ -187,7 +190,6 @@ class Node:
         self.unread = Unread(share(UNREAD_BYTES_MAX))
         self.requests = 0  # in progress, of all connections
         self.requests_max = share(REQUESTS_MAX)
-        self.topics.loaded_max = loaded_topics_max(machine_bytes)
         self.refusals = RefusalLog()
         # The owner of the process adds what its open files allow.
         self.sockets_max = ConnectionLimits(memory=connections_max(machine_bytes))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from magnetar.base.errors import Closed, Fenced, MagnetarError, Misuse, Sealed, Unavailable
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import (
+    CURSORS_ACKS_BYTES_MAX,
     LEDGER_AGE_S_MAX,
     LEDGER_AGE_S_MIN,
     LEDGER_BYTES_MAX,
@@ -31,7 +32,7 @@ from magnetar.ledger.open_ledger import Appended, Limits, OpenLedger
 from magnetar.ledger.orphans import data_custom
 from magnetar.ledger.record import Change, LedgerRecord
 from magnetar.ledger.run import Run
-from magnetar.ledger.state_account import StateAccount
+from magnetar.ledger.state_account import LoadedAccount, StateAccount
 from magnetar.ledger.store import LedgerStore, Writer
 from magnetar.ledger.tail import Tail, TailCache
 from magnetar.observe.log import get
@@ -53,7 +54,9 @@ class ManagedConfig:
     publish_time_of: Callable[[bytes], int] = _no_time  # milliseconds, out of an entry's bytes
     tail: TailCache = field(default_factory=TailCache)  # one for the whole broker
     blocks: BlockCache = field(default_factory=BlockCache)  # the same
-    state: StateAccount = field(default_factory=StateAccount)  # the same
+    state: StateAccount = field(default_factory=StateAccount)  # of delayed and unacknowledged entries, the same
+    acks: StateAccount = field(default_factory=lambda: StateAccount(CURSORS_ACKS_BYTES_MAX))  # the same
+    loaded: LoadedAccount = field(default_factory=LoadedAccount)  # the same
     entries_max: int = LEDGER_ENTRIES_MAX
     bytes_max: int = LEDGER_BYTES_MAX
     age_min_s: float = LEDGER_AGE_S_MIN

@@ -6,7 +6,12 @@ more than a step stops reading ahead; one that has less goes on with a few entri
 
 from __future__ import annotations
 
-from magnetar.base.limits import STATE_CHARGE_STEP_BYTES, SUBSCRIPTIONS_STATE_BYTES_MAX
+from magnetar.base.limits import (
+    LOADED_TOPIC_BYTES,
+    LOADED_TOPICS_MAX,
+    STATE_CHARGE_STEP_BYTES,
+    SUBSCRIPTIONS_STATE_BYTES_MAX,
+)
 
 
 class StateAccount:
@@ -17,6 +22,23 @@ class StateAccount:
     @property
     def full(self) -> bool:
         return self.bytes >= self.bytes_max
+
+
+class LoadedAccount(StateAccount):
+    """Topics in memory, with what their objects have beside a first subscription: `bytes`."""
+
+    def __init__(self, topics_max: int = LOADED_TOPICS_MAX) -> None:
+        super().__init__()
+        self.topics = 0
+        self.limit(topics_max)
+
+    def limit(self, topics_max: int) -> None:
+        self.topics_max = topics_max
+        self.bytes_max = topics_max * LOADED_TOPIC_BYTES
+
+    @property
+    def full(self) -> bool:
+        return self.topics * LOADED_TOPIC_BYTES + self.bytes >= self.bytes_max
 
 
 class StateCharge:

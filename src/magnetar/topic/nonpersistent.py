@@ -54,6 +54,7 @@ class NonPersistentTopic:
         self.managed: Any = _NoLedger()
         self.admission = Admission()
         self.dedup: Dedup | None = None  # there is nothing to compare with
+        self.recall = None
         self.producers = Producers(self, -1)
         self.subscriptions: dict[str, LooseSubscription] = {}
         self.refusal: MagnetarError | None = None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, Throttled, TopicNotFound
-from magnetar.base.limits import LOADED_TOPICS_MAX, OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
+from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
 from magnetar.broker.handlers.topic_list_watch import TopicLists
 from magnetar.broker.metrics.topic_samples import TopicSample, sample
@@ -24,6 +24,7 @@ from magnetar.broker.topics.settings import topic_settings
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.topics import Charge, free
 from magnetar.ledger.managed import ManagedLedger
+from magnetar.ledger.state_account import LoadedAccount
 from magnetar.metadata import paths
 from magnetar.observe.log import get
 from magnetar.policy.policies import Policies
@@ -47,7 +48,6 @@ class Topics:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.loaded: dict[str, AnyTopic] = {}
-        self.loaded_max = LOADED_TOPICS_MAX
         self._loading: dict[str, asyncio.Task[AnyTopic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._places: dict[str, Place] = {}  # in a cluster: of all that is loaded or being loaded
@@ -86,14 +86,22 @@ class Topics:
             # Another one's load did not find it, and maybe was not allowed to create it, or not now: ask for ourselves.
 
     def _check_room(self) -> None:
-        if len(self.loaded) + len(self._loading) >= self.loaded_max:
-            log.once(
-                "loaded_topics_limit_reached", topics_max=self.loaded_max, do="close unused clients, or add memory"
-            )
+        account = self._count()
+        if account.full:
+            most = account.topics_max
+            log.once("loaded_topics_limit_reached", topics_max=most, do="close unused clients, or add memory")
             # TooManyRequests is final for some stock clients.
             raise Throttled(
-                f"this broker has its maximum of {self.loaded_max} topics in memory: try later", wire_code=6
+                f"this broker has its maximum of {most} topics in memory, or their subscriptions take that memory: "
+                "try later",
+                wire_code=6,
             )
+
+    def _count(self) -> LoadedAccount:
+        """What the topics in memory are charged to."""
+        account = self._node.managed_config.loaded
+        account.topics = len(self.loaded) + len(self._loading)
+        return account
 
     def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Loading and closing are tasks of the node: they continue if the first caller gives up, and other callers
@@ -117,6 +125,7 @@ class Topics:
             raise
         finally:
             del self._loading[key]
+            self._count()
             if key not in self.loaded:
                 self._places.pop(key, None)
 
@@ -266,6 +275,7 @@ class Topics:
                 await topic.managed.delete()
         finally:
             self.loaded.pop(key, None)
+            self._count()
             self.departed += 1
             place = self._places.pop(key, None)
             del self._closing[key]

@@ -22,7 +22,15 @@ from typing import TypeVar
 
 from magnetar.base.errors import Corrupt, Refused
 from magnetar.base.ids import Position
-from magnetar.base.limits import CURSOR_BATCHES_BYTES_MAX, CURSOR_COUNTS_MAX, CURSOR_GAPS_MAX, CURSOR_HOLES_WARN
+from magnetar.base.limits import (
+    CURSOR_BATCHES_BYTES_MAX,
+    CURSOR_COUNT_BYTES,
+    CURSOR_COUNTS_MAX,
+    CURSOR_GAP_BYTES,
+    CURSOR_GAPS_MAX,
+    CURSOR_HOLES_WARN,
+    STATE_CHARGE_STEP_BYTES,
+)
 from magnetar.ledger.chain import Chain
 from magnetar.ledger.cursor.ranges import Ranges
 from magnetar.ledger.snapshot_codec import Section, Unpacker, pack, pack_ascending, sections, varint
@@ -43,6 +51,9 @@ class AckBounds:
 
 
 _DEFAULT = AckBounds()
+_LEAST = AckBounds(
+    STATE_CHARGE_STEP_BYTES // CURSOR_GAP_BYTES, STATE_CHARGE_STEP_BYTES, STATE_CHARGE_STEP_BYTES // CURSOR_COUNT_BYTES
+)
 
 
 class Acks:
@@ -53,6 +64,7 @@ class Acks:
         "_chain",
         "_counted",
         "_counts",
+        "_given",
         "_on_many",
         "_ranges",
         "_unknown",
@@ -71,7 +83,7 @@ class Acks:
         bounds: AckBounds = _DEFAULT,
     ) -> None:
         self._chain = chain
-        self._bounds = bounds
+        self._bounds = self._given = bounds
         self._batches_bytes = 0  # of `_bits`
         self._counted = 0  # entries in `_counts`
         self.refused = 0  # acknowledgements that were not kept
@@ -84,6 +96,15 @@ class Acks:
         self._unknown: list[Section] = []
         self._on_many = on_many
         self._warned = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """An estimate of the memory of what the bounds limit."""
+        return self.holes * CURSOR_GAP_BYTES + self._batches_bytes + self._counted * CURSOR_COUNT_BYTES
+
+    def restrict(self, on: bool) -> None:
+        """All subscriptions together have too much: from now on this one may have a few of each kind, or no more."""
+        self._bounds = _LEAST if on else self._given
 
     @property
     def contiguous(self) -> bool:

@@ -21,6 +21,7 @@ from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.ledger.record import decode_record
 from magnetar.ledger.snapshots import VERSION, SnapshotLog
+from magnetar.ledger.state_account import StateAccount, StateCharge
 from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore, Node
 from magnetar.observe.log import get
@@ -49,6 +50,10 @@ class Cursor:
         self._durable_mark = acks.mark
         self._callbacks: list[Callable[[Position], None]] = []
         self._flushing: asyncio.Task[None] | None = None
+        self._account = managed.config.acks
+        self._charge = StateCharge(self._account)
+        self._charge.settle(acks.memory_bytes)
+        self._restricted = False
 
     @classmethod
     async def open(
@@ -189,6 +194,7 @@ class Cursor:
 
     def ack(self, positions: Iterable[Position]) -> int:
         """Whole entries; returns how many were not acknowledged before."""
+        self._fit()
         ack = self._acks.ack
         new = 0
         for position in positions:
@@ -200,6 +206,7 @@ class Cursor:
 
     def ack_bits(self, position: Position, words: Sequence[int], batch_size: int = 0) -> bool:
         """Messages inside an entry; returns whether the entry is complete now."""
+        self._fit()
         if self._acks.ack_bits(position, words, batch_size):
             self._changed()
         return self._acks.is_acked(position)
@@ -213,12 +220,14 @@ class Cursor:
 
     def ack_to_bits(self, position: Position, words: Sequence[int], batch_size: int = 0) -> bool:
         """Everything before, and messages inside; returns whether the entry is complete now."""
+        self._fit()
         if self._acks.ack_to_bits(position, words, batch_size):
             self._changed()
         return self._acks.is_acked(position)
 
     def redelivered(self, positions: Iterable[Position]) -> None:
         """These go out once more: their counts grow by one."""
+        self._fit()
         if self._acks.redelivered(positions):
             self._changed()
 
@@ -261,6 +270,7 @@ class Cursor:
         deleted. Acknowledgements that cannot be written are lost and their messages delivered again: closing does not
         fail.
         """
+        self.release()
         if self._snapshots is None:
             return
         try:
@@ -274,11 +284,18 @@ class Cursor:
 
     def abandon(self) -> None:
         """Releases the cursor without a write: another broker owns the topic."""
+        self.release()
         if self._snapshots is not None:
             self._snapshots.abandon()
 
+    def release(self) -> None:
+        """It is charged to the account of all subscriptions no more."""
+        self._charge.settle(0)
+        self._charge = StateCharge(StateAccount())
+
     async def delete(self) -> None:
         """Deletes the record and its ledger. A repeated call succeeds."""
+        self.release()
         if self._snapshots is not None:
             await self.managed.finish(self._snapshots.delete())
 
@@ -306,8 +323,16 @@ class Cursor:
         for callback in self._callbacks:
             callback(mark)
 
+    def _fit(self) -> None:
+        """Before a change: whether all subscriptions together have too much by now."""
+        full = self._account.bytes >= self._account.bytes_max
+        if full is not self._restricted:
+            self._restricted = full
+            self._acks.restrict(full)
+
     def _changed(self) -> None:
         self._changes += 1
+        self._charge.settle(self._acks.memory_bytes)
         if not self._told and self.touched is not None:
             self._told = True
             self.touched(self)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from itertools import islice, pairwise
 from operator import lt
+from sys import getsizeof
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Position
-from magnetar.base.limits import DEDUP_PRODUCERS_MAX, DEDUP_SPAN_MAX
+from magnetar.base.limits import DEDUP_PRODUCER_BYTES, DEDUP_PRODUCERS_MAX, DEDUP_SPAN_MAX
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.topic.dedup import codec
 
@@ -103,6 +104,7 @@ class Dedup:
 
     def __init__(self, hash_range: HashRange = FULL, producers_max: int = DEDUP_PRODUCERS_MAX) -> None:
         self.range = hash_range
+        self.bytes = 0  # an estimate of the memory of what is remembered
         self.evicted = 0  # producers forgotten to keep the bound: each may now repeat itself unnoticed
         self._producers_max = producers_max
         self._producers: dict[str, _Marks] = {}  # least recently used first
@@ -227,7 +229,8 @@ class Dedup:
         """Drop producers detached before then; their names."""
         gone = [producer for producer, since in self._idle.items() if since < inactive_before_ms]
         for producer in gone:
-            del self._idle[producer], self._producers[producer]
+            del self._idle[producer]
+            self.bytes -= _bytes_of(producer, self._producers.pop(producer))
         return gone
 
     def restrict(self, hash_range: HashRange) -> Dedup:
@@ -274,6 +277,7 @@ class Dedup:
         position, self.range, rows = codec.decode(data)
         self._producers.clear()
         self._idle.clear()
+        self.bytes = 0
         for producer, since, marks in rows:
             self._put(producer, marks)
             self._idle[producer] = since if since is not None else now_ms
@@ -283,14 +287,17 @@ class Dedup:
 
     def _put(self, producer: str, marks: list[Mark]) -> None:
         if any(mark >= 0 for _, _, mark in marks):
-            self._producers[producer] = _Marks(
-                [(start, end) for start, end, _ in marks], [mark for _, _, mark in marks]
-            )
+            kept = _Marks([(start, end) for start, end, _ in marks], [mark for _, _, mark in marks])
+            before = self._producers.get(producer)
+            self.bytes += _bytes_of(producer, kept) - (0 if before is None else _bytes_of(producer, before))
+            self._producers[producer] = kept
 
     def _new(self, producer: str) -> _Marks:
         while len(self._producers) >= self._producers_max:
             self._evict()
-        return _Marks([(self.range.start, self.range.end)], [-1])
+        made = _Marks([(self.range.start, self.range.end)], [-1])
+        self.bytes += _bytes_of(producer, made)
+        return made
 
     def _shrink(self) -> None:
         while len(self._producers) > self._producers_max:
@@ -300,8 +307,12 @@ class Dedup:
         """The longest detached one, or if all are connected the one that has been silent longest."""
         victim = next(iter(self._idle or self._producers))
         self._idle.pop(victim, None)
-        del self._producers[victim]
+        self.bytes -= _bytes_of(victim, self._producers.pop(victim))
         self.evicted += 1
+
+
+def _bytes_of(producer: str, marks: _Marks) -> int:
+    return getsizeof(producer) + DEDUP_PRODUCER_BYTES * len(marks.ranges)
 
 
 def recorded(highest_ids: Sequence[int], last_chunks: Sequence[bool] | None = None) -> int:

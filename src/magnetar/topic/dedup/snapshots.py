@@ -14,6 +14,7 @@ from magnetar.base.limits import BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MA
 from magnetar.base.ranges import FULL
 from magnetar.ledger.run import Run
 from magnetar.ledger.snapshots import SnapshotLog
+from magnetar.ledger.state_account import StateAccount, StateCharge
 from magnetar.metadata import paths
 from magnetar.observe.log import get
 from magnetar.topic.dedup.dedup import Dedup
@@ -37,6 +38,7 @@ class DedupSnapshots:
         self._dedup = Dedup(FULL if segment is None else segment.range)
         self._behind = 0  # entries since the newest snapshot
         self._taken_at = topic.runtime.monotonic()
+        self._charge = StateCharge(topic.managed.config.loaded)
         self.position: Position = topic.managed.before(topic.managed.first)  # everything up to here is in the snapshot
 
     async def load(self) -> Dedup:
@@ -59,7 +61,21 @@ class DedupSnapshots:
                 "dedup_snapshot_read_failed", topic=str(topic.name), do="dedup state is rebuilt from the first entry"
             )
         await self._replay()
+        self.settle()
         return self._dedup
+
+    @property
+    def full(self) -> bool:
+        """The objects of all loaded topics take too much memory, and these too: no further producer is remembered."""
+        return self._charge.full
+
+    def _release(self) -> None:
+        self._charge.settle(0)
+        self._charge = StateCharge(StateAccount())  # producers may still leave
+
+    def settle(self) -> None:
+        """The map has grown or shrunk."""
+        self._charge.settle(self._dedup.bytes)
 
     async def _replay(self) -> None:
         """Entries that are in flight while this runs are not lost: they are confirmed to the map by their own
@@ -108,6 +124,7 @@ class DedupSnapshots:
         if self._behind >= topic.settings.dedup_snapshot_entries or (due and self._behind):
             await self._take()
         clock = topic.managed.clock
+        self.settle()
         if clock.trusted:  # a wrong clock must not make a producer's messages new again (H-H6)
             self._dedup.forget(clock.now_ms() - topic.settings.dedup_inactivity_ms)
 
@@ -128,6 +145,7 @@ class DedupSnapshots:
 
     async def close(self) -> None:
         assert self._snapshots is not None
+        self._release()
         if self._behind:
             await self._take()
         await self._snapshots.close()
@@ -135,9 +153,11 @@ class DedupSnapshots:
     def abandon(self) -> None:
         """Another broker owns the topic: write nothing more."""
         assert self._snapshots is not None
+        self._release()
         self._snapshots.abandon()
 
     async def delete(self) -> None:
         """Deduplication was switched off: the stored ids would be outdated when it is switched on again."""
         assert self._snapshots is not None
+        self._release()
         await self._topic.managed.finish(self._snapshots.delete())

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError, ProducerBusy
+from magnetar.base.errors import Closed, Fenced, MagnetarError, ProducerBusy, Throttled
 from magnetar.base.names import TopicName
 from magnetar.ledger.clock import Clock
 from magnetar.runtime.runtime import Runtime
@@ -31,6 +31,15 @@ class Properties(Protocol):
     async def set_properties(self, properties: Mapping[str, str]) -> None: ...
 
 
+class ChargedNames(Protocol):
+    """The memory of the names that deduplication remembers."""
+
+    @property
+    def full(self) -> bool: ...
+
+    def settle(self) -> None: ...
+
+
 class Published(Protocol):
     """The part of a topic that its producers use."""
 
@@ -42,7 +51,12 @@ class Published(Protocol):
     moved_to: tuple[str, str]
 
     @property
+    def recall(self) -> ChargedNames | None: ...
+
+    @property
     def managed(self) -> Properties: ...
+
+    def highest_sequence(self, producer: str) -> int: ...
 
 
 class Producers:
@@ -102,6 +116,8 @@ class Producers:
         self._attached.pop(request, None)
         if self._topic.dedup is not None:
             self._topic.dedup.detached(producer.base, self._topic.managed.clock.now_ms())
+        if self._topic.recall is not None:
+            self._topic.recall.settle()
         self._left(request)
 
     def close_all(self) -> None:
@@ -133,6 +149,11 @@ class Producers:
         limit = self._topic.settings.producers_max
         if limit and len(self._attached) >= limit and all(item.name != name for item in self._attached.values()):
             raise ProducerBusy(f"the topic has its maximum of {limit} producers", topic=str(self._topic.name))
+        recall = self._topic.recall
+        if recall is not None and recall.full and self._topic.highest_sequence(name) < 0:
+            raise Throttled(
+                "this broker remembers its maximum of producer names for deduplication: try later", wire_code=6
+            )
 
     async def _wait(self, request: Request, producer: Producer, queued: Callable[[], None]) -> None:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -4,7 +4,8 @@ The cursor does not see them. If an ancestor has to be delivered again they are 
 again from the cursor, behind its ancestors. When all ancestors are done they are applied, also if the consumer has
 left by then; a close waits for that. A consumer that comes before continues behind them.
 Keeps one position, up to EARLY_ACKS_MAX single entries and up to EARLY_ACK_WORDS_MAX words of their
-batches. An acknowledgement beyond is not kept: its message is delivered again to the next consumer.
+batches, and fewer where all subscriptions together have too much. An acknowledgement beyond is not kept: its message
+is delivered again to the next consumer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from magnetar.base.ids import BEFORE_ALL, Position
-from magnetar.base.limits import EARLY_ACK_WORDS_MAX, EARLY_ACKS_MAX
+from magnetar.base.limits import (
+    EARLY_ACK_BYTES,
+    EARLY_ACK_WORD_BYTES,
+    EARLY_ACK_WORDS_MAX,
+    EARLY_ACKS_MAX,
+    STATE_CHARGE_STEP_BYTES,
+)
+from magnetar.ledger.state_account import StateAccount, StateCharge
 
 if TYPE_CHECKING:
     from magnetar.topic.subscriptions.subscription import Subscription
@@ -23,9 +31,10 @@ if TYPE_CHECKING:
 class EarlyAcks:
     """`seeks`: how often the subscription had been moved when the consumer attached."""
 
-    __slots__ = ("_each", "_until", "_words", "over", "seeks")
+    __slots__ = ("_charge", "_each", "_until", "_words", "over", "seeks")
 
-    def __init__(self, seeks: int) -> None:
+    def __init__(self, seeks: int, account: StateAccount | None = None) -> None:
+        self._charge = StateCharge(account or StateAccount())
         self.seeks = seeks
         self.over = asyncio.Event()  # applied or dropped
         self._until: tuple[Position, list[int] | None] | None = None
@@ -62,9 +71,26 @@ class EarlyAcks:
                 both = None if before is None or words is None else _common(before, words)
                 self._each[position] = both
                 self._words += len(both or ()) - len(before or ())
-            elif len(self._each) < EARLY_ACKS_MAX and self._words + len(words or ()) <= EARLY_ACK_WORDS_MAX:
+            elif self._has_room(len(words or ())):
                 self._each[position] = words
                 self._words += len(words or ())
+        self._settle()
+
+    def _has_room(self, words: int) -> bool:
+        if self._charge.others_full and self._bytes >= STATE_CHARGE_STEP_BYTES:
+            return False
+        return len(self._each) < EARLY_ACKS_MAX and self._words + words <= EARLY_ACK_WORDS_MAX
+
+    @property
+    def _bytes(self) -> int:
+        return len(self._each) * EARLY_ACK_BYTES + self._words * EARLY_ACK_WORD_BYTES
+
+    def _settle(self) -> None:
+        self._charge.settle(self._bytes)
+
+    def release(self) -> None:
+        """Applied, dropped or unloaded with its topic: charged no more."""
+        self._charge.settle(0)
 
     def add_until(self, position: Position, words: list[int] | None) -> None:
         if self._until is not None:
@@ -77,9 +103,11 @@ class EarlyAcks:
         if self._each:
             self._each = {one: words for one, words in self._each.items() if one >= position}
             self._words = sum(len(words or ()) for words in self._each.values())
+            self._settle()
 
     def apply(self, subscription: Subscription) -> None:
         """As if they came now."""
+        self.release()
         self.over.set()
         if self._until is not None:
             subscription.ack_to(None, *self._until)

@@ -143,7 +143,7 @@ class Subscription:
             kept = None
             self.drop_early()
         if admitted is not None and admitted.early:
-            self.early = kept or EarlyAcks(admitted.seeks)
+            self.early = kept or EarlyAcks(admitted.seeks, self.topic.managed.config.acks)
         else:
             self._apply_early()
         if had:
@@ -258,7 +258,14 @@ class Subscription:
         """An ancestor of the segment has to be delivered again (H-F20), or the subscription is moved."""
         early, self.early = self.early, None
         if early is not None:
+            early.release()
             early.over.set()
+
+    def release(self) -> None:
+        """The topic leaves memory, or the subscription is deleted: its memory is charged no more."""
+        self.cursor.release()
+        if self.early is not None:
+            self.early.release()
 
     def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
         self.dispatcher.redeliver(consumer, positions)

@@ -12,11 +12,20 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, Closed, Conflict, ConsumerBusy, Refused, SubscriptionNotFound
+from magnetar.base.errors import (
+    AlreadyExists,
+    Closed,
+    Conflict,
+    ConsumerBusy,
+    Refused,
+    SubscriptionNotFound,
+    Throttled,
+)
 from magnetar.base.ids import AFTER_ALL, Position
-from magnetar.base.limits import CURSORS_AT_ONCE_MAX, EARLY_ACKS_WAIT_S, READER_KEPT_S
+from magnetar.base.limits import CURSORS_AT_ONCE_MAX, EARLY_ACKS_WAIT_S, LOADED_SUBSCRIPTION_BYTES, READER_KEPT_S
 from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.cursor.flusher import CursorFlusher
+from magnetar.ledger.state_account import StateCharge
 from magnetar.topic.client_channel import ClientChannel
 from magnetar.topic.producers.admission import Admitted
 from magnetar.topic.subscriptions.consumer import Consumer
@@ -38,6 +47,7 @@ class Subscriptions:
         self._half_made: set[str] = set()  # the store did not say whether it has their records
         self._half_deleted: dict[str, Subscription] = {}  # the store did not say that their records are gone
         self._orders = 0
+        self._charge = StateCharge(topic.managed.config.loaded)
         topic.managed.keep_tail(False)
 
     def __len__(self) -> int:
@@ -69,9 +79,11 @@ class Subscriptions:
         a record that is written after a deletion of the topic would stay.
         """
         await self.settled()
+        self._charge.settle(0)
         cursors = [subscription.cursor for subscription in self]
-        for cursor in cursors:
-            self._flusher.discard(cursor)
+        for subscription in self:
+            subscription.release()
+            self._flusher.discard(subscription.cursor)
         for start in range(0, len(cursors), CURSORS_AT_ONCE_MAX):
             await asyncio.gather(*(cursor.close() for cursor in cursors[start : start + CURSORS_AT_ONCE_MAX]))
 
@@ -82,8 +94,10 @@ class Subscriptions:
 
     def abandon(self) -> None:
         """Another broker owns the topic: no cursor is written any more."""
+        self._charge.settle(0)
         for subscription in self:
             self._flusher.discard(subscription.cursor)
+            subscription.release()
             subscription.cursor.abandon()
 
     def _adopt(self, name: str, cursor: Cursor) -> Subscription:
@@ -94,7 +108,12 @@ class Subscriptions:
         self._half_deleted.pop(name, None)  # its record is this one's now
         if cursor.durable:
             self._flusher.add(cursor)
+        self._settle_charge()
         return subscription
+
+    def _settle_charge(self) -> None:
+        """The first one is counted with its topic."""
+        self._charge.settle(max(0, len(self.by_name) - 1) * LOADED_SUBSCRIPTION_BYTES)
 
     # Consumers come and go
 
@@ -185,7 +204,9 @@ class Subscriptions:
     def _drop_reader(self, subscription: Subscription) -> None:
         if not subscription.consumers and self.by_name.get(subscription.name) is subscription:
             subscription.dispatcher.close()
+            subscription.release()
             del self.by_name[subscription.name]
+            self._settle_charge()
             self._topic.trim_wanted = True
 
     def _check_room(self, subscription: Subscription) -> None:
@@ -246,6 +267,11 @@ class Subscriptions:
                 "or raise maxSubscriptionsPerTopic",
                 wire_code=22,
                 http_status=412,
+            )
+        if self._charge.full:
+            raise Throttled(
+                "the topics of this broker, with their subscriptions, take the maximum of memory: try later",
+                wire_code=6,
             )
 
     def _found(self, subscription: Subscription, request: Subscribe) -> Subscription:
@@ -363,6 +389,8 @@ class Subscriptions:
         subscription.disconnect_all()
         subscription.dispatcher.close()
         self.by_name.pop(name, None)
+        self._settle_charge()
+        subscription.release()
         self._flusher.discard(subscription.cursor)
         managed = self._topic.managed
         self._settling[name] = managed.start(self._erase(subscription))

@@ -121,4 +121,3 @@ async def test_acknowledging_what_was_never_sent_gives_no_room(world: World, kin
         ack(topic, consumer, position)
         await settle()
     assert len(out.delivered) == before
-

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from magnetar.base.ids import BEFORE_ALL, Position
-from magnetar.base.limits import EARLY_ACK_WORDS_MAX, EARLY_ACKS_MAX
+from magnetar.base.limits import EARLY_ACK_BYTES, EARLY_ACK_WORDS_MAX, EARLY_ACKS_MAX, STATE_CHARGE_STEP_BYTES
+from magnetar.ledger.state_account import StateAccount
 from magnetar.topic.producers.admission import Admission, Admitted
 from magnetar.topic.subscriptions.early_acks import EarlyAcks
 from magnetar.topic.subscriptions.subscribe import Subscribe
@@ -164,3 +165,16 @@ async def test_next_reader_does_not_get_single_early_acknowledgements_again(worl
     await settle()
     assert out.texts == ["b", "e"]
     assert subscription.backlog == 5, "they count when the ancestors are done"
+
+
+def test_acknowledgements_are_charged_until_they_are_applied():
+    account = StateAccount(100 * EARLY_ACK_BYTES)
+    early, other = EarlyAcks(0, account), EarlyAcks(0, account)
+    for entry in range(300):
+        early.add([(pos(entry), None)])
+        other.add([(pos(entry), None)])
+    few = STATE_CHARGE_STEP_BYTES // EARLY_ACK_BYTES + 1
+    assert account.bytes <= (100 + few) * EARLY_ACK_BYTES
+    kept = len(applied(early).each) + len(applied(other).each)
+    assert 100 <= kept <= 100 + 2 * few
+    assert account.bytes == 0
