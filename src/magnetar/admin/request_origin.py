@@ -80,4 +80,5 @@ def _name(host: str) -> str:
     """The host name without its port, of `name:port`, `address:port` and `[address]:port`."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].rstrip(".").lower()
+    name, _, port = host.partition(":")
+    return name.rstrip(".").lower() if port.isdigit() or not port else host.lower()

@@ -108,6 +108,7 @@ CURSORS_ACKS_BYTES_MAX = 128 * 1024 * 1024  # of gaps, batches and counts of all
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
+CURSOR_OFFLOAD_BYTES_MIN = 256 * 1024  # of memory of a cursor: a larger state is encoded in a thread
 CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
 CURSORS_AT_ONCE_MAX = 256  # cursors of one topic opened or closed together: they share reads, transactions and syncs
 SNAPSHOT_DOUBTS_MAX = 8  # unanswered writes of one record that are remembered to recognize them later: the oldest goes

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import google_crc32c
@@ -43,6 +44,8 @@ from magnetar.ledger.store import LedgerStore, Reader, Writer
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore, Node
 from magnetar.observe.log import get
+
+Offload = Callable[[Callable[[], list[bytes]]], Awaitable[list[bytes]]]
 
 log = get("snapshots")
 
@@ -117,12 +120,16 @@ class SnapshotLog:
         """Whether the record points to a ledger."""
         return self._ledger is not None
 
-    async def append(self, snapshot: bytes, fields: Mapping[str, Any] | None = None) -> None:
-        """Durable when it returns. `fields` go into the record when it is written anyway."""
+    async def append(
+        self, snapshot: bytes, fields: Mapping[str, Any] | None = None, offload: Offload | None = None
+    ) -> None:
+        """Durable when it returns. `fields` go into the record when it is written anyway. `offload`: runs the checksums
+        of a large snapshot in a thread."""
         async with self._lock:
             await self._check()
             self._sequence += 1
-            entries = split(snapshot, self._sequence)
+            cut = partial(split, snapshot, self._sequence)
+            entries = cut() if offload is None else await offload(cut)
             size = sum(map(len, entries))
             full = self._entries + len(entries) > self.entries_max or self._bytes + size > max(self.bytes_max, 4 * size)
             if self._writer is None or (full and self._entries):

@@ -15,7 +15,7 @@ from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, NotReady, Sealed
 from magnetar.base.ids import Position, Term
-from magnetar.base.limits import TRIM_S
+from magnetar.base.limits import TRIM_S, TURN_WORK_COST
 from magnetar.base.names import SINK_PREFIX, TopicName
 from magnetar.ledger.cursor.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedLedger
@@ -275,8 +275,11 @@ class Topic:
         if self._settled and not self.in_flight:
             self._settle()
         if self.subscriptions.by_name:
+            turns = self.runtime.turns
             for subscription in self.subscriptions:
-                subscription.dispatcher.appended(run)
+                if subscription.consumers:
+                    turns.left -= TURN_WORK_COST  # thousands of them continue in the next turns
+                    subscription.dispatcher.appended(run)
 
     def append_failed(self, error: MagnetarError) -> None:
         if self._settled and not self.in_flight:

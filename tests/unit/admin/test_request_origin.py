@@ -84,7 +84,9 @@ async def test_own_names_and_people_are_served(headers: dict[str, str]) -> None:
         assert (await world.ask("GET", "/admin/v2/tenants", **headers)).status == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "[evil"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "[evil", "localhost:8080@evil"]
+)
 async def test_name_that_is_not_ours_is_misdirected(host: str) -> None:
     async with a_world() as world:
         for path in ("/admin/v2/tenants", "/metrics", "/"):

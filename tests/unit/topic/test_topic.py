@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from magnetar.base.errors import Conflict, Fenced, StorageFailed
 from magnetar.base.ids import Position
+from magnetar.base.limits import TURN_COST_MAX, TURN_WORK_COST
 from magnetar.ledger.retention import Retention
 from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, SHARED
+from magnetar.wire.proto import pb
 from tests.unit.topic.world import (
     Out,
     World,
@@ -235,3 +238,31 @@ async def test_timer_that_was_cancelled_does_not_ring_and_is_forgotten(world: Wo
     await topic.close()
     await pass_s(3)
     assert rang == ["kept"]
+
+
+class FirstDelivery(Out):
+    """`first` wakes its waiter in the turn after the first message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        if self.heard[-1][0].type == pb.BaseCommand.MESSAGE:
+            self.first.set()
+
+
+async def test_entry_for_thousands_of_subscriptions_takes_many_turns(world: World) -> None:
+    """A topic with 9,000 subscriptions pushed one entry to all of them in a turn of 166 ms."""
+    topic = await world.topic(subscriptions_max=0)
+    count = 2 * TURN_COST_MAX // TURN_WORK_COST
+    out = FirstDelivery()
+    for number in range(count):
+        await world.consumer(topic, out, subscription=f"s{number}", kind=EXCLUSIVE, permits=10)
+    published = world.spawn(world.publish(topic, "one"))
+    await out.first.wait()
+    assert len(out.delivered) <= TURN_COST_MAX // TURN_WORK_COST
+    await published
+    await settle()
+    assert len(out.delivered) == count

@@ -98,7 +98,7 @@ class Topics:
             )
 
     def _count(self) -> LoadedAccount:
-        """What the topics in memory are charged to."""
+        """Brings the number of topics in their account up to date, and returns the account."""
         account = self._node.managed_config.loaded
         account.topics = len(self.loaded) + len(self._loading)
         return account

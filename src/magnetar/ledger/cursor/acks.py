@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from magnetar.base.errors import Corrupt, Refused
@@ -32,12 +33,10 @@ from magnetar.base.limits import (
     STATE_CHARGE_STEP_BYTES,
 )
 from magnetar.ledger.chain import Chain
+from magnetar.ledger.cursor.acks_codec import BITS, COUNTS, MARK, POSITION, RANGES, VERSION, encode
 from magnetar.ledger.cursor.ranges import Ranges
-from magnetar.ledger.snapshot_codec import Section, Unpacker, pack, pack_ascending, sections, varint
+from magnetar.ledger.snapshot_codec import Section, Unpacker
 
-VERSION = 1
-_MARK, _RANGES, _BITS, _COUNTS = 1, 2, 3, 4  # 5 is for hash ranges, 6 for pending acknowledgements
-_POSITION = struct.Struct("<qq")
 _WORD = (1 << 64) - 1
 _BATCH_BYTES = 200  # of a batch acknowledged in part, beside its mask: two numbers, a pair and its place
 _T = TypeVar("_T")
@@ -99,7 +98,7 @@ class Acks:
 
     @property
     def memory_bytes(self) -> int:
-        """An estimate of the memory of what the bounds limit."""
+        """An estimate of the memory that the bounds limit."""
         return self.holes * CURSOR_GAP_BYTES + self._batches_bytes + self._counted * CURSOR_COUNT_BYTES
 
     def restrict(self, on: bool) -> None:
@@ -310,18 +309,18 @@ class Acks:
     # The byte form
 
     def encode(self) -> bytes:
-        parts: list[Section] = [(_MARK, _POSITION.pack(*self.mark))]
-        if self._ranges:
-            parts.append(
-                (_RANGES, b"".join(_encode_ranges(ledger, self._ranges[ledger]) for ledger in sorted(self._ranges)))
-            )
-        if self._bits:
-            parts.append((_BITS, b"".join(_encode_bits(*item) for item in sorted(self._bits.items()))))
-        if self._counts:
-            parts.append(
-                (_COUNTS, b"".join(_encode_counts(ledger, self._counts[ledger]) for ledger in sorted(self._counts)))
-            )
-        return bytes((VERSION,)) + sections(parts + self._unknown)
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], bytes]:
+        """Returns what encodes the state as it is now: on a copy, so that another thread may call it."""
+        return partial(
+            encode,
+            self.mark,
+            {ledger: (ranges.starts, ranges.ends) for ledger, ranges in self._ranges.items()},
+            {ledger: dict(inside) for ledger, inside in self._bits.items()},
+            {ledger: dict(inside) for ledger, inside in self._counts.items()},
+            list(self._unknown),
+        )
 
     @classmethod
     def decode(
@@ -344,15 +343,15 @@ class Acks:
         acks: Acks | None = None
         for tag, body in source.sections():
             section = Unpacker(body)
-            if tag == _MARK:
-                acks = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many, bounds)
+            if tag == MARK:
+                acks = cls(chain, Position(*POSITION.unpack(section.take(POSITION.size))), on_many, bounds)
             elif acks is None:
                 raise Corrupt("acknowledgements do not begin with the mark-delete position")
-            elif tag == _RANGES:
+            elif tag == RANGES:
                 _decode_ranges(section, acks._ranges)
-            elif tag == _BITS:
+            elif tag == BITS:
                 _decode_bits(section, acks._bits)
-            elif tag == _COUNTS:
+            elif tag == COUNTS:
                 _decode_counts(section, acks._counts)
             else:
                 acks._unknown.append((tag, body))
@@ -447,27 +446,11 @@ def _words(mask: int, batch_size: int) -> list[int]:
     return list(struct.unpack(f"<{len(raw) // 8}q", raw))
 
 
-def _encode_ranges(ledger: int, ranges: Ranges) -> bytes:
-    starts, ends = ranges.starts, ranges.ends
-    bounds = [0] * (2 * len(starts))
-    bounds[0::2], bounds[1::2] = starts, [end + 1 for end in ends]  # half open, so that bounds ascend strictly
-    return varint(ledger) + varint(len(starts)) + pack_ascending(bounds)
-
-
 def _decode_ranges(source: Unpacker, into: dict[int, Ranges]) -> None:
     while source.left:
         ledger, count = source.varint(), source.varint()
         bounds = source.ascending(2 * count)
         into[ledger] = Ranges.of(bounds[0::2], [bound - 1 for bound in bounds[1::2]])
-
-
-def _encode_bits(ledger: int, bits: dict[int, tuple[int, int]]) -> bytes:
-    entries = sorted(bits)
-    sizes = [bits[entry][1] for entry in entries]
-    masks = b"".join(
-        bits[entry][0].to_bytes((size + 7) // 8, "little") for entry, size in zip(entries, sizes, strict=True)
-    )
-    return varint(ledger) + varint(len(entries)) + pack_ascending(entries) + pack(sizes) + masks
 
 
 def _decode_bits(source: Unpacker, into: dict[int, dict[int, tuple[int, int]]]) -> None:
@@ -485,11 +468,6 @@ def _decode_bits(source: Unpacker, into: dict[int, dict[int, tuple[int, int]]]) 
                     size=size,
                 )
             into[ledger][entry] = (mask, size)
-
-
-def _encode_counts(ledger: int, counts: dict[int, int]) -> bytes:
-    entries = sorted(counts)
-    return varint(ledger) + varint(len(entries)) + pack_ascending(entries) + pack([counts[entry] for entry in entries])
 
 
 def _decode_counts(source: Unpacker, into: dict[int, dict[int, int]]) -> None:

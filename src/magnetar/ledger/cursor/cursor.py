@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from magnetar.base.errors import Corrupt, MagnetarError, NotFound, SubscriptionNotFound
 from magnetar.base.ids import Position
+from magnetar.base.limits import CURSOR_OFFLOAD_BYTES_MIN
 from magnetar.ledger.chain import LedgerSpan
 from magnetar.ledger.cursor.acks import Acks
 from magnetar.ledger.cursor.flusher import CursorFlusher
@@ -29,6 +31,7 @@ from magnetar.observe.log import get
 log = get("cursor")
 
 KIND = "cursor"
+LANE = "cursors"  # of the thread that encodes large states
 
 __all__ = ["Cursor", "CursorFlusher"]
 
@@ -303,9 +306,14 @@ class Cursor:
 
     async def _write(self, snapshots: SnapshotLog) -> None:
         try:
-            written, mark, data = self._changes, self._acks.mark, self._acks.encode()
+            written, mark, encode = self._changes, self._acks.mark, self._acks.frozen()
             self._told = False  # a change from here on is not in this snapshot
-            await snapshots.append(data, {"mark": mark})
+            if self._acks.memory_bytes < CURSOR_OFFLOAD_BYTES_MIN:
+                await snapshots.append(data := encode(), {"mark": mark})
+            else:
+                runtime = self.managed.runtime
+                data = await runtime.offload(encode, LANE)
+                await snapshots.append(data, {"mark": mark}, partial(runtime.offload, lane=LANE))
         finally:
             self._flushing = None
         self.snapshot_bytes = len(data)

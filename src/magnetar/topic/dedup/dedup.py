@@ -104,7 +104,7 @@ class Dedup:
 
     def __init__(self, hash_range: HashRange = FULL, producers_max: int = DEDUP_PRODUCERS_MAX) -> None:
         self.range = hash_range
-        self.bytes = 0  # an estimate of the memory of what is remembered
+        self.bytes = 0  # an estimate of the memory of the map
         self.evicted = 0  # producers forgotten to keep the bound: each may now repeat itself unnoticed
         self._producers_max = producers_max
         self._producers: dict[str, _Marks] = {}  # least recently used first
@@ -295,9 +295,9 @@ class Dedup:
     def _new(self, producer: str) -> _Marks:
         while len(self._producers) >= self._producers_max:
             self._evict()
-        made = _Marks([(self.range.start, self.range.end)], [-1])
-        self.bytes += _bytes_of(producer, made)
-        return made
+        marks = _Marks([(self.range.start, self.range.end)], [-1])
+        self.bytes += _bytes_of(producer, marks)
+        return marks
 
     def _shrink(self) -> None:
         while len(self._producers) > self._producers_max:

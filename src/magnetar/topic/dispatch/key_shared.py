@@ -220,7 +220,7 @@ class KeySharedDispatcher:
         self.pump()
 
     def _entries(self) -> int:
-        """What the subscription remembers: it is charged to the account of all subscriptions."""
+        """Entries that the subscription remembers: charged to the account of all subscriptions."""
         return sum([len(consumer.pending) for consumer in self.consumers]) + self.guard.waiting() + self._returning
 
     def _charge(self, entries: int) -> None:

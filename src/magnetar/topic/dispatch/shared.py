@@ -154,7 +154,7 @@ class SharedDispatcher:
         return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
 
     def _entries(self) -> int:
-        """What the subscription remembers: it is charged to the account of all subscriptions."""
+        """Entries that the subscription remembers: charged to the account of all subscriptions."""
         return sum([len(consumer.pending) for consumer in self.consumers]) + len(self.replay) + self._returning
 
     def _charge(self, entries: int) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
 from magnetar.base.ids import BEFORE_ALL, Position
-from magnetar.base.limits import CURSOR_GAP_BYTES, STATE_CHARGE_STEP_BYTES
-from magnetar.ledger.cursor.cursor import Cursor
+from magnetar.base.limits import ACK_SET_WORDS_MAX, CURSOR_GAP_BYTES, STATE_CHARGE_STEP_BYTES
+from magnetar.ledger.cursor.cursor import LANE, Cursor
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.ledger.state_account import StateAccount
-from tests.unit.ledger.world import World, a_config, publish
+from tests.unit.ledger.world import LaterRuntime, World, a_config, a_runtime, publish
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.real_clock
 
@@ -95,3 +100,38 @@ async def test_loaded_cursor_is_charged_and_keeps_what_it_has() -> None:
     again = await Cursor.open(await world.open(), "one", durable=True, initial=None)
     assert again.holes == COUNT // 2
     assert account.bytes == COUNT // 2 * CURSOR_GAP_BYTES
+
+
+class WatchedRuntime(LaterRuntime):
+    """Remembers the lanes of offloaded work, and calls `during` before work of the cursors."""
+
+    def __init__(self) -> None:
+        super().__init__(a_runtime().files)
+        self.lanes: list[str] = []
+        self.during: Callable[[], object] = int
+
+    def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
+        self.lanes.append(lane)
+        if lane == LANE:
+            self.during()
+        return super().offload(work, lane)
+
+
+async def test_large_state_is_encoded_in_thread_as_it_was() -> None:
+    """The snapshot of 64 MiB of batches took one turn of 145 ms."""
+    runtime = WatchedRuntime()
+    world = World(runtime=runtime)
+    managed, positions, _ = await a_topic(world, 100_000)
+    one = await a_cursor(managed, "one")
+    one.ack([positions[1]])
+    await one.flush()
+    assert LANE not in runtime.lanes
+    for position in positions[5:8]:
+        one.ack_bits(position, [1] * ACK_SET_WORDS_MAX, 64 * ACK_SET_WORDS_MAX)
+    runtime.during = lambda: one.ack([positions[3], positions[5]])
+    await one.flush()
+    assert runtime.lanes.count(LANE) == 2, "the snapshot, and its checksums"
+    again = await Cursor.open(await world.crash().open(), "one", durable=True, initial=None)
+    assert [again.is_acked(position) for position in positions[:4]] == [False, True, False, False]
+    assert [again.open_messages(position) for position in positions[4:8]] == [None] + [ACK_SET_WORDS_MAX] * 3
+    assert one.dirty
