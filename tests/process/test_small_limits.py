@@ -11,19 +11,24 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from magnetar.base import limits
-from tests.process.hostile import T, Talker, a_command
+from magnetar.wire import message
+from magnetar.wire.proto import pb
+from simulation.crash.frame_connection import with_entry
+from tests.process.hostile import ANSWER_S, T, Talker, a_command
 from tests.servers.standalone import Standalone
 
 LOWERED = {
     "CONNECTION_CONSUMERS_MAX": 12,
+    "CURSORS_ACKS_BYTES_MAX": 1_000 * limits.CURSOR_GAP_BYTES,
     "HANDSHAKE_S": 1.0,
     "HTTP_CONNECTIONS_MAX": 12,
     "SUBSCRIPTIONS_MAX": 5,
+    "SUBSCRIPTIONS_STATE_BYTES_MAX": 1_000 * limits.UNACKED_ENTRY_BYTES,
     "TOPIC_LISTS_NAMES_MAX": 10,
 }
 CONNECTIONS, SUBSCRIPTIONS, TOPICS, PRODUCERS = 10, 4, 6, 3
@@ -113,6 +118,53 @@ def test_watched_lists_share_number_of_names(broker: Standalone) -> None:
         assert (first.type, same.type) == (T.WATCH_TOPIC_LIST_SUCCESS, T.WATCH_TOPIC_LIST_SUCCESS)
         assert other.type == T.ERROR
         assert "10 names" in other.error.message
+        assert talker.works()
+
+
+def stored(broker: Standalone, topic: str, count: int) -> None:
+    entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), b"x")
+    with Talker(broker.port) as talker:
+        assert talker.ask(T.PRODUCER, topic=topic, producer_id=1, request_id=1).type == T.PRODUCER_SUCCESS
+        for first in range(0, count, 100):
+            sends = []
+            for number in range(first, first + 100):
+                send = pb.BaseCommand(type=T.SEND)
+                send.send.producer_id, send.send.sequence_id = 1, number
+                sends.append(with_entry(send, entry))
+            talker.say(b"".join(sends))
+            assert {talker.hear().type for _ in sends} == {T.SEND_RECEIPT}
+
+
+def heard(talker: Talker) -> list[pb.MessageIdData]:
+    """The messages that come until the broker is silent for a second."""
+    talker.socket.settimeout(1.0)
+    found = []
+    with suppress(TimeoutError):
+        while True:
+            found.append(talker.hear().message.message_id)
+    talker.socket.settimeout(ANSWER_S)
+    return found
+
+
+def test_entries_and_acknowledgements_of_subscriptions_have_sums(broker: Standalone) -> None:
+    topic, count = f"{TOPIC}-sums", 4_000
+    stored(broker, topic, count)
+    with Talker(broker.port) as talker:
+        words = {"topic": topic, "subscription": "s", "subType": 1, "initialPosition": 1}
+        assert talker.ask(T.SUBSCRIBE, consumer_id=1, request_id=1, **words).type == T.SUCCESS
+        talker.say(a_command(T.FLOW, consumer_id=1, messagePermits=2 * count))
+        first = heard(talker)
+        assert 1_000 <= len(first) <= 1_000 + limits.DISPATCH_RUN_ENTRIES_MAX
+        ids = [{"ledgerId": one.ledgerId, "entryId": one.entryId} for one in first]
+        talker.say(a_command(T.ACK, consumer_id=1, ack_type=0, message_id=ids))
+        assert len(heard(talker)) >= 1_000, "room for others"
+        gaps = [{"ledgerId": ids[0]["ledgerId"], "entryId": entry} for entry in range(len(first) + 1, count, 2)]
+        asked = a_command(T.ACK, consumer_id=1, ack_type=0, message_id=gaps, request_id=9)
+        talker.say(asked)
+        answers = []
+        while not answers or answers[-1].type != T.ACK_RESPONSE:
+            answers.append(talker.hear())
+        assert "too many gaps" in answers[-1].ackResponse.message
         assert talker.works()
 
 

@@ -207,6 +207,32 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
+def test_entries_with_largest_ack_sets_are_sent_in_pieces(bench: Bench) -> None:
+    """1,000 of them took one turn of 4.2 s, and the snapshot of their cursor 145 ms."""
+    topic, count = "persistent://public/default/words", 300
+    entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), b"x")
+    with bench.charged("batches acknowledged in part"), Talker(bench.broker.port) as talker:
+        assert talker.ask_many([a_producer(1, topic)])[0].type == T.PRODUCER_SUCCESS
+        places = []
+        for number in range(count):
+            send = pb.BaseCommand(type=T.SEND)
+            send.send.producer_id, send.send.sequence_id = 1, number
+            talker.say(with_entry(send, entry))
+            places.append(talker.hear().send_receipt.message_id)
+        first = {"initialPosition": pb.CommandSubscribe.Earliest, "topic": topic}
+        assert talker.ask_many([a_consumer(1, "words", SHARED, **first)])[0].type == T.SUCCESS
+        for place in places:
+            ack = pb.BaseCommand(type=T.ACK)
+            ack.ack.consumer_id, ack.ack.ack_type = 1, pb.CommandAck.Individual
+            one = ack.ack.message_id.add(ledgerId=place.ledgerId, entryId=place.entryId)
+            one.ack_set.extend([-2] + [-1] * (limits.ACK_SET_WORDS_MAX - 1))
+            talker.say(message_frame(ack))
+        talker.say(a_command(T.FLOW, consumer_id=1, messagePermits=2 * count))
+        answers = [talker.hear() for _ in range(count)]
+        assert {len(answer.message.ack_set) for answer in answers} == {1}
+        time.sleep(2 * limits.CURSOR_FLUSH_S)
+
+
 def test_refused_requests_beyond_rate_meet_silence(bench: Bench) -> None:
     numbers = range(1, 2 * limits.CONNECTION_REFUSALS_PER_S_MAX)
     wrong = [a_command(T.LOOKUP, topic="nowhere://x", request_id=number) for number in numbers]
