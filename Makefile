@@ -99,7 +99,7 @@ lock: $(TOOLS)/.installed  ## requirements/*.txt from pyproject.toml, with hashe
 	lock $(UPGRADE) pyproject.toml --all-extras --group build --output-file $$all
 	hashed build --constraints $$all --group build
 	hashed broker --constraints $$all pyproject.toml --extra broker
-	hashed dev --constraints $$all pyproject.toml --extra broker --extra dev
+	hashed dev --constraints $$all pyproject.toml --extra broker --extra avro --extra dev
 	hashed spark --constraints $$all pyproject.toml --extra spark --extra pipelines
 	hashed java --constraints $$all pyproject.toml --extra java
 	sed '/^pyspark==/d' $$all > $(TOOLS)/spark42.txt

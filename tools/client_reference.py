@@ -11,6 +11,7 @@ from typing import Any
 
 from magnetar.base import errors
 from magnetar.client.admin.clients import Admin
+from magnetar.client.avro.schema import Avro
 from magnetar.client.batch_read.hold import Hold
 from magnetar.client.batch_read.plan import Plan
 from magnetar.client.consumer.ack.nacks import NackBackoff
@@ -89,6 +90,7 @@ _SHOWN = (
     Bytes,
     String,
     Json,
+    Avro,
 )
 
 

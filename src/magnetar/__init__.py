@@ -15,7 +15,7 @@ CheckpointConsumer   reads a scalable topic from a checkpoint of your own: `Clie
 Reader, TableView    read a topic without a subscription: `Client.create_reader`, `Client.create_table_view`.
 Message, MessageId   a received message, and its position.
 Lag, Hold, Plan      the backlog of a consumer, the messages kept for a reader, and the readable ranges of a topic.
-Bytes, String, Json  schemas: how values become messages.
+Bytes, String, Json, Avro  schemas: how values become messages.
 Admin                manages tenants, namespaces, topics and subscriptions over REST.
 errors               every error; `MagnetarError` is the root.
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import DataLost as DataLost
     from magnetar.base.errors import MagnetarError as MagnetarError
     from magnetar.client.admin.clients import Admin as Admin
+    from magnetar.client.avro.schema import Avro as Avro
     from magnetar.client.batch_read.hold import Hold as Hold
     from magnetar.client.batch_read.plan import Plan as Plan
     from magnetar.client.consumer.ack.nacks import NackBackoff as NackBackoff
@@ -68,6 +69,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "AccessMode",
     "Admin",
+    "Avro",
     "Batching",
     "Bytes",
     "Checkpoint",
@@ -106,6 +108,7 @@ __all__ = [
 _HOMES = {
     "AccessMode": "client.producer.producer",
     "Admin": "client.admin.clients",
+    "Avro": "client.avro.schema",
     "Batching": "client.producer.batch",
     "Bytes": "client.schema",
     "Checkpoint": "wire.scalable.checkpoint",

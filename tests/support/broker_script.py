@@ -68,6 +68,7 @@ class ScriptedBroker:
         self.mark = MessageId(-1, -1)
         self.refuse: dict[int, list[tuple[int, str]]] = {}  # command type -> errors of the next ones
         self.silent: set[int] = set()  # command types that get no answer
+        self.schemas: dict[bytes, pb.Schema] = {}  # by version
         self.close_on_seek = True
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -181,6 +182,10 @@ class ScriptedBroker:
             return commands.ack_response(body.consumer_id, body.request_id)
         if kind == K.GET_LAST_MESSAGE_ID:
             return commands.last_message_id(body.request_id, to_data(self.last), to_data(self.mark))
+        if kind == K.GET_SCHEMA and body.schema_version in self.schemas:
+            return commands.schema(body.request_id, self.schemas[body.schema_version], body.schema_version)
+        if kind == K.GET_SCHEMA:
+            return commands.schema_failed(body.request_id, pb.TopicNotFound, "Topic not found or no-schema")
         if kind == K.GET_TOPICS_OF_NAMESPACE:
             return commands.topics_of_namespace(body.request_id, self.topics, topics_hash=str(len(self.topics)))
         if kind == K.WATCH_TOPIC_LIST:

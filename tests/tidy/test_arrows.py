@@ -47,6 +47,7 @@ DEFERRED: dict[str, set[str]] = {
 PURE_MODULES = {"cli": {"magnetar.testing.order"}}
 # The package's own files hold public names; importing them loads nothing (tests/unit/client/test_client_names.py).
 FACES = {
+    "src/magnetar/__main__.py": {"cli"},
     "src/magnetar/__init__.py": {"base", "wire", "client", "aio", "errors"},
     "src/magnetar/aio.py": {"client"},
     "src/magnetar/errors.py": {"base", "client"},

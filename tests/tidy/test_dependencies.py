@@ -24,6 +24,7 @@ EXTRAS: dict[str, set[str]] = {
     "broker": {"broker"},
     "observe": {"broker"},
     "cli": {"cli", "broker", "spark"},
+    "client": {"avro"},
     "spark": {"spark", "java"},
     "testing": {"broker", "dev"},
 }

@@ -21,7 +21,7 @@ DOCUMENT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # Lock file -> the extras and groups that it locks. All but those of groups alone lock the plain install too.
 EXTRAS = {
     "broker": ["broker"],
-    "dev": ["broker", "dev"],
+    "dev": ["broker", "avro", "dev"],
     "spark": ["spark", "pipelines"],
     "java": ["java"],
     "spark42": ["broker", "spark", "pipelines"],

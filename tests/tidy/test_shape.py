@@ -20,7 +20,7 @@ DECIDERS = [
     "cli/settings/context_document.py",
     "cli/settings/context_fields.py",
     "cli/settings/resolve.py",
-    "client/avro_definition.py",
+    "client/avro/definition.py",
     "client/connection/address.py",
     "client/connection/error_codes.py",
     "client/connection/outage.py",

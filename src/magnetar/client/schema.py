@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_origin, is_typeddict
 
 from magnetar.base.errors import InvalidValue, Misuse
 from magnetar.base.public import public
-from magnetar.client.avro_definition import definition_of
+from magnetar.client.avro.definition import definition_of
 from magnetar.wire.proto import pb
 
 T = TypeVar("T")

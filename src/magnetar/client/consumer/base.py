@@ -21,6 +21,7 @@ from magnetar.client.consumer.context import ConsumerContext
 from magnetar.client.consumer.receive.delivery import DeadLetterSink
 from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
 from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.receive.writer_schemas import WriterSchemas, writer_schemas
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message
 from magnetar.client.schema import Schema
@@ -68,6 +69,7 @@ class ConsumerBase(ABC, Generic[T]):
         self.receiver = ReceiveWaiters(self._inbox)
         self._last = Owner(f"{kind or 'consumer'} {' '.join(facts.values())}, closing", self._crashed)
         self._closing: asyncio.Task[None] | None = None
+        self._writers: WriterSchemas | None = None
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message. `NoMessage` if none arrives in time; `Sealed` after the last message of a plain topic that
@@ -157,12 +159,17 @@ class ConsumerBase(ABC, Generic[T]):
 
     def _context(self, schema: Schema[Any], dead_letters: DeadLetterSink | None = None) -> ConsumerContext:
         """For its topics and segments."""
-        return ConsumerContext(self._lookup, self._inbox, self.receiver, self.counters, schema, self, dead_letters)
+        self._writers = writer_schemas(self._lookup, schema)
+        return ConsumerContext(
+            self._lookup, self._inbox, self.receiver, self.counters, schema, self, dead_letters, self._writers
+        )
 
     async def _close(self) -> None:
         try:
             await self._leave()
         finally:
+            if self._writers is not None:
+                await self._writers.close()
             if self._on_closed is not None:
                 self._on_closed(self)
 

@@ -16,6 +16,7 @@ from magnetar.client.connection.reconnect import Fatal, consumer_fatal
 from magnetar.client.consumer.receive.delivery import DeadLetterSink
 from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
 from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.receive.writer_schemas import WriterSchemas
 from magnetar.client.counters import Counters
 from magnetar.client.schema import Schema
 
@@ -34,6 +35,7 @@ class ConsumerContext:
     schema: Schema[Any]
     consumer: Any
     dead_letters: DeadLetterSink | None = None
+    writers: WriterSchemas | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from magnetar.client.consumer.receive.decode import (
     open_metadata,
 )
 from magnetar.client.consumer.start_position import hidden_bits
-from magnetar.client.message import Delivery, Message
+from magnetar.client.message import Decoder, Delivery, Message
 from magnetar.observe.log import get
 from magnetar.wire import claims
 from magnetar.wire import entry as entries
@@ -56,6 +56,7 @@ class DeliveryHandler:
         self._runtime = context.lookup.pool.runtime
         self._receiver = context.receiver
         self._schema = context.schema
+        self._writers = context.writers
         self._graveyard = context.dead_letters
         self._decodes = self._graveyard is not None and part.asked.on_undecodable == "dead_letter"
         self._compacted = part.asked.read_compacted
@@ -115,10 +116,19 @@ class DeliveryHandler:
             if metadata.compression and self._unopened.must_wait(metadata):
                 self._unopened.wait(parts, entry, metadata.uncompressed_size)
                 return
+            decoder: Decoder[Any] = self._schema
+            if self._writers is not None and metadata.HasField("schema_version"):
+                topic = part.whole or part.topic
+                writers_decoder = self._writers.known(topic, metadata.schema_version)
+                if writers_decoder is None:
+                    self._unopened.block(parts, entry)
+                    self._writers.request(topic, metadata.schema_version, self._unopened.unblock)
+                    return
+                decoder = writers_decoder
             delivery = Delivery(
                 metadata,
                 part.topic,
-                self._schema,
+                decoder,
                 ledger=ledger,
                 entry=number,
                 partition=partition,
