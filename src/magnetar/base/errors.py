@@ -262,8 +262,8 @@ class NotReady(Unavailable):
 
 
 class Unreachable(NotReady):
-    """Every address of the service URL refused the connection, and the client has never had one: no broker listens
-    there.
+    """Every address of the service URL refused the connection or speaks another protocol, and the client has never had
+    a connection: no broker listens there.
     """
 
 

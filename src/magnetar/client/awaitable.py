@@ -9,10 +9,13 @@ end.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
+
+from magnetar.base.errors import Misuse
 
 P = ParamSpec("P")
 M_co = TypeVar("M_co", bound="Closable", covariant=True)
@@ -42,6 +45,9 @@ class Creation(Coroutine[Any, Any, M_co], Generic[M_co]):
         return self._work.__await__()
 
     def send(self, value: Any) -> Any:
+        """Part of the coroutine protocol. Any other value is a message for a producer that was not awaited."""
+        if value is not None and inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
+            raise Misuse("the object is not created yet: write `await client.create_...(...)`, or use `async with`")
         return self._work.send(value)
 
     def throw(self, *raised: Any) -> Any:

@@ -48,7 +48,7 @@ _FIELD_OF_TYPE: dict[int, str] = {
     if number in pb.BaseCommand.DESCRIPTOR.fields_by_number
 }
 # Common mistakes, by the bytes at the position of the first frame's size. All exceed the maximum frame size.
-_STRANGERS = dict.fromkeys((b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"HTTP"), "this is HTTP")
+_STRANGERS = dict.fromkeys((b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"HTTP", b"<!DO"), "this is HTTP")
 _TLS_HELLO = 0x1603
 _INT32_LIMIT = 1 << 31
 _INT64_LIMIT = 1 << 63

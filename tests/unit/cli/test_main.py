@@ -134,3 +134,10 @@ def test_help_text_breaks_at_width_of_terminal_only(
     main(["message", "consume", "--help"])
     lines = capsys.readouterr().out.splitlines()
     assert "seconds. The exit code is 6 if fewer than COUNT messages arrived." in lines
+
+
+def test_module_is_same_command_as_script():
+    done = subprocess.run(
+        [sys.executable, "-m", "magnetar", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == f"magnetar {__version__}\n"

@@ -36,6 +36,14 @@ async def test_producer_is_awaited_or_made_by_task() -> None:
             assert entered.connected
 
 
+async def test_send_without_await_names_missing_await() -> None:
+    async with a_broker() as broker, Client(broker.url) as client:
+        producer = client.create_producer("t")
+        with pytest.raises(Misuse, match="await client"):
+            producer.send(b"x")
+        assert (await producer).connected  # type: ignore[attr-defined]
+
+
 async def test_error_of_block_gives_pending_messages_up() -> None:
     async with a_broker() as broker, Client(broker.url) as client:
         broker.receipts = False

@@ -192,6 +192,7 @@ def test_recorded_producers_are_decoded(frame):
     [
         (b"GET / HTTP/1.1\r\n", "this is HTTP"),
         (b"HTTP/1.1 400 Bad Request\r\n", "this is HTTP"),
+        (b"<!DOCTYPE HTML>\n<html>", "this is HTTP"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", "this is TLS"),
         (b"hello, world", "a frame exceeds the maximum size"),
     ],

@@ -124,4 +124,6 @@ def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> Magn
     changes = "" if call.startswith("GET ") else ": the operation may have happened"
     if isinstance(error, httpx2.TimeoutException):
         return TimedOut(f"no response within {timeout_s:g} s{changes}", **facts)
-    return ConnectionLost(f"the connection was lost before the response{changes}", **facts)
+    if isinstance(error, httpx2.RemoteProtocolError):  # closed without an answer, or an answer that is not HTTP
+        words = f"{words}; check that this is the URL of the REST interface, not of the port for clients"
+    return ConnectionLost(f"the connection to {url} was lost before the response{changes}: {words}", **facts)

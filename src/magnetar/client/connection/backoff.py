@@ -61,7 +61,7 @@ def unreachable(error: Unreachable, elapsed_s: float) -> Unreachable:
     """The same error with its cause and remedy, for the user."""
     url = error.facts.get("url", "the service URL")
     return Unreachable(
-        f"no broker listens at {url}: every attempt was refused for {elapsed_s:.0f} s;"
+        f"no broker listens at {url}: every attempt failed for {elapsed_s:.0f} s;"
         f" start the broker, or check host and port of the service URL ({error.what})"
     )
 

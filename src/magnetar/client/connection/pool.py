@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from magnetar.base.errors import Closed, MagnetarError, NotReady, Unreachable
+from magnetar.base.errors import BadFrame, Closed, MagnetarError, NotReady, Unreachable
 from magnetar.base.limits import CLIENT_CLOSE_S, CLIENT_CONNECT_S
 from magnetar.client.connection.address import address
 from magnetar.client.connection.connection import Connection
@@ -116,6 +116,8 @@ class Pool:
             if connection is not None:
                 why = error if isinstance(error, MagnetarError) else Closed("the client is closed")
                 connection.abort(why)
+                if isinstance(connection.why, BadFrame) and not self.reached:  # waiting longer does not help
+                    raise Unreachable(str(error), url=url) from None
             raise
         if connection.closed or self.closed:
             connection.close()

@@ -108,6 +108,15 @@ def test_missing_broker_raises_without_traceback_of_transport() -> None:
     assert raised.value.__suppress_context__
 
 
+def test_url_of_client_port_is_named_without_long_traceback() -> None:
+    closed = httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+    with pytest.raises(ConnectionLost) as raised:
+        Server(*[closed] * 10).run(lambda admin: admin.tenants.list())
+    assert raised.value.__cause__ is None
+    assert "http://broker:8080 was lost before the response: Server disconnected" in raised.value.what
+    assert "not of the port for clients" in raised.value.what
+
+
 def test_question_that_takes_too_long_is_not_asked_again() -> None:
     server = Server(httpx2.ReadTimeout("late"))
     with pytest.raises(TimedOut, match="2 s") as raised:

@@ -98,7 +98,7 @@ def test_peer_of_another_protocol_is_warned_of_once(caplog):
         pool = Pool(RealRuntime())
         async with server:
             for _ in range(3):
-                with pytest.raises(NotReady, match="this is HTTP"):
+                with pytest.raises(Unreachable, match="this is HTTP"):
                     await pool.get(f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}")
             await pool.close()
 

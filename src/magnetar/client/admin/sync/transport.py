@@ -194,9 +194,8 @@ class RestTransport:
                     for piece in response.iter_raw():
                         body.add(piece)
         except httpx2.HTTPError as error:
-            failure = lost(error, call, self.url, self._timeout_s)
-            # the text of NotReady has the cause: no long traceback
-            raise failure from None if isinstance(failure, NotReady) else error
+            # the text has the cause: no long traceback
+            raise lost(error, call, self.url, self._timeout_s) from None
         return RestResponse(method, path, response.status_code, response.headers, body.whole(), took_s(response))
 
     def _is_trusted(self, url: str) -> bool:
