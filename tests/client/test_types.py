@@ -30,6 +30,7 @@ async def awaited() -> None:
         orders = await client.create_producer("t", schema=magnetar.Json(Order), chunking=True)
         assert_type(orders, aio.Producer[Order])
         assert_type(await orders.send(Order(1), key="k"), magnetar.MessageId)
+        assert_type(await client.create_producer("t", schema=magnetar.Avro(Order)), aio.Producer[Order])
         consumer = await client.subscribe("t", "s", schema=magnetar.Json(Order))
         assert_type(await consumer.receive(), magnetar.Message[Order])
         async for message in consumer:
