@@ -11,15 +11,15 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+
+import uvloop
 
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.memory.records import SharedMetadata
 from magnetar.metadata.memory.store import MemoryMetadataStore
 from magnetar.metadata.store import Event, MetadataStore, Session
-from magnetar.metadata.zookeeper import messages
 from magnetar.metadata.zookeeper.address import Server
 from magnetar.metadata.zookeeper.client import ZooKeeperConfig
 from magnetar.metadata.zookeeper.messages import Operation
@@ -31,6 +31,7 @@ from simulation.stores.metadata_faults import FaultRates
 from tests.contract import virtual
 from tests.servers.zookeeper import ZooKeeper as ServerProcess
 from tests.servers.zookeeper import need
+from tests.servers.zookeeper_clients import end_session
 
 SEED = 5
 WATCH_S = 0.1
@@ -131,19 +132,6 @@ class StealableStore(ZooKeeperStore):
         self.note_session()
 
 
-async def end_session(server: Server, session: int, password: bytes) -> None:
-    """As a second client of the same session, which closes it. The server answers when its ephemerals are gone."""
-    reader, writer = await asyncio.open_connection(server.host, server.port)
-    writer.write(messages.connect(last_zxid=0, timeout_ms=4000, session=session, password=password))
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    if messages.connect_response(await reader.readexactly(size)).session:
-        writer.write(messages.request(1, Operation.CLOSE))
-        await reader.read()
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-
-
 class ZooKeeper:
     """A real server, which all tests of the process share; each test has a root of its own."""
 
@@ -177,7 +165,7 @@ class ZooKeeper:
     async def crash(self, store: Expiring) -> StealableStore:
         """The server is made to end the sessions that the process had, which else takes their time."""
         assert isinstance(store, StealableStore)
-        await store.client.abandon()
+        store.abandon()
         for session, password in store.seen.items():
             await end_session(store.config.servers[0], session, password)
         return await self.open()
@@ -255,6 +243,8 @@ def run_on(engine: str, directory: Path, body: Body) -> None:
     try:
         if engine == "nasty":
             virtual.run(main())
+        elif engine == "zookeeper":
+            uvloop.run(main())  # the loop of a broker; the tests of processes use asyncio's
         else:
             asyncio.run(main())
     finally:

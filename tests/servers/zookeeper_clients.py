@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 
 from magnetar.metadata.store import Event, Session
+from magnetar.metadata.zookeeper import messages
 from magnetar.metadata.zookeeper.address import Server
 from magnetar.metadata.zookeeper.client import ZooKeeperConfig
+from magnetar.metadata.zookeeper.messages import Operation
 from magnetar.metadata.zookeeper.store import ZooKeeperStore
 from magnetar.runtime.system_runtime import RealRuntime
 from tests.servers.zookeeper import ZooKeeper
@@ -18,6 +20,19 @@ from tests.servers.zookeeper import ZooKeeper
 SESSION_S = 6.0
 WAIT_S = 60.0
 _roots = count(1)
+
+
+async def end_session(server: Server, session: int, password: bytes) -> None:
+    """As a second client of the same session, which closes it. The server answers when its ephemerals are gone."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    writer.write(messages.connect(last_zxid=0, timeout_ms=4000, session=session, password=password))
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    if messages.connect_response(await reader.readexactly(size)).session:
+        writer.write(messages.request(1, Operation.CLOSE))
+        await reader.read()
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 class Client:

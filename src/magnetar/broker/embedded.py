@@ -20,6 +20,7 @@ from magnetar.broker.node import Addresses, Node
 from magnetar.broker.standalone import open_node
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.memory.store import MemoryMetadataStore
+from magnetar.metadata.zookeeper.store import ZooKeeperStore
 from magnetar.policy.settings import Settings
 from magnetar.policy.table import KEYS
 from magnetar.runtime.disk import RealFile, RealFiles, RealLock
@@ -122,7 +123,7 @@ class EmbeddedBroker:
         self._node.cut()
         await _end_tasks()
         metadata = self._node.metadata
-        assert isinstance(metadata, EmbeddedStore | MemoryMetadataStore)
+        assert isinstance(metadata, EmbeddedStore | MemoryMetadataStore | ZooKeeperStore)
         metadata.abandon()
         self._files.let_go()
 

@@ -14,7 +14,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from magnetar.base.errors import Busy, Closed, ConnectionLost, Corrupt, MagnetarError, Misuse, NotAuthorized, NotReady
 from magnetar.base.limits import (
@@ -88,10 +88,9 @@ class Socket(asyncio.Protocol):
         self._received = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports have other base classes
         if self._client is None:
-            transport.abort()
+            self._transport.abort()
         else:
             self._client._socket_opened(self)
 
@@ -206,18 +205,18 @@ class Client:
             ended = self._send(Operation.CLOSE, b"")
             self._flush()
             await asyncio.wait([ended], timeout=ZOOKEEPER_CLOSE_S)
-        await self._end(Closed("the metadata store is closed"))
+        self._end(Closed("the metadata store is closed"))
+        await self._owner.close()
 
-    async def abandon(self) -> None:
+    def abandon(self) -> None:
         """For tests: ends as a killed process does. The server keeps the session for the rest of its time."""
         self._closed = True
-        await self._end(Closed("the metadata store is closed"))
+        self._end(Closed("the metadata store is closed"))
 
-    async def _end(self, error: MagnetarError) -> None:
+    def _end(self, error: MagnetarError) -> None:
         self._handle(session.Closed())
         self._drop()
         self._fail_pending(error)
-        await self._owner.close()
 
     # Requests
 

@@ -321,6 +321,11 @@ class ZooKeeperStore:
         self._listeners.clear()
         await self.client.close()
 
+    def abandon(self) -> None:
+        """For tests: ends as a killed process does. The session and its ephemerals stay until the timeout."""
+        self._listeners.clear()
+        self.client.abandon()
+
     # Inside
 
     async def _compare(self, path: str, expected: int, missing: MagnetarError) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from magnetar.base.errors import (
     BadVersion,
@@ -124,8 +126,8 @@ class Talk:
                 await self._told.wait()
 
 
-@provides(Talk)
-async def talk() -> AsyncIterator[Talk]:
+@asynccontextmanager
+async def talking() -> AsyncIterator[Talk]:
     server, runtime = ScriptedServer(), RealRuntime()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listening.sockets[0].getsockname()[1]
@@ -136,6 +138,24 @@ async def talk() -> AsyncIterator[Talk]:
     listening.close()
     await listening.wait_closed()
     runtime.close()
+
+
+@provides(Talk)
+async def talk() -> AsyncIterator[Talk]:
+    async with talking() as found:
+        yield found
+
+
+def test_store_works_on_loop_of_command() -> None:
+    """uvloop, whose transports have base classes of their own."""
+
+    async def body() -> None:
+        async with asyncio.timeout(10), talking() as talk:
+            talk.server.says(Operation.SYNC)
+            talk.server.says(Operation.GET, ErrorCode.NO_NODE)
+            assert await talk.store.fresh("/a") is None
+
+    uvloop.run(body())
 
 
 async def test_conditional_write_reads_fresh_and_then_writes(talk: Talk) -> None:
