@@ -347,7 +347,6 @@ NACK_PENDING_MAX = 1_000_000  # negatively acknowledged and not yet due
 REDELIVER_IDS_MAX = 1_000  # in one request for redelivery, as stock clients
 DISCOVERY_S = 60.0  # how often patterns and partition counts are looked at again, as stock clients
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024  # one entry decompressed: a larger claim of a peer is not allocated
-PAYLOAD_BYTES_MAX = 256 * 1024 * 1024  # one entry decompressed: what a peer claims is not allocated beyond it
 AVRO_DEPTH_MAX = 64  # levels of an Avro definition: decoders recurse in C, which ends the process beyond some thousands
 WRITER_SCHEMAS_MAX = 1_000  # of other producers, parsed and kept by one consumer; the oldest goes
 DEAD_LETTERS_MAX = 100  # in flight to a dead-letter or retry topic, per consumer

@@ -134,13 +134,15 @@ class LayoutWatch:
 
     def _ask(self, connection: Connection, *, create: bool) -> First:
         receive = partial(self._told, connection, self._layouts.opened())
-        return self._session.ask(connection, partial(self._question, create), receive)
+        return self._session.ask(connection, partial(self._question, connection, create), receive)
 
-    def _question(self, create: bool, id: int) -> pb.BaseCommand:
+    def _question(self, connection: Connection, create: bool, id: int) -> pb.BaseCommand:
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_LOOKUP)
         command.scalableTopicLookup.session_id = id
         command.scalableTopicLookup.topic = self.topic
         command.scalableTopicLookup.create_if_missing = create
+        if self._lookup.listener and connection.features.magnetar_extensions:
+            command.scalableTopicLookup.advertised_listener_name = self._lookup.listener
         return command
 
     # Updates from the broker

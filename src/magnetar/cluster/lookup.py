@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from magnetar.base.errors import MagnetarError, NotReady
 from magnetar.base.names import TopicName
-from magnetar.cluster.ownership import Broker, Candidate
+from magnetar.cluster.ownership import Broker, Candidate, Urls
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,21 @@ def lookup(name: TopicName, listener: str, *, owner: Broker | Candidate) -> Conn
     """`listener` "" selects the broker's own listener. The owner may be any broker: clients connect to it directly. A
     candidate is returned as an authoritative redirect, so that it acquires the bundle regardless of its own choice."""
     broker = owner.broker if isinstance(owner, Candidate) else owner
-    urls = broker.at(listener)
-    if urls is None or not (urls.broker or urls.broker_tls):
-        # Stock clients look for these words; with others they would ask until their timeout (SC-A3).
-        return Failed(NotReady(f"the broker do not have {listener} listener", broker=broker.id, topic=str(name)))
+    try:
+        urls = check_listener(broker, listener)
+    except NotReady as error:
+        return Failed(NotReady(error.what, **error.facts, topic=str(name)))
     web = broker.urls  # a listener's own web address is rarely given
     http, https = urls.http or web.http, urls.https or web.https
     if isinstance(owner, Candidate):
         return Redirect(urls.broker, urls.broker_tls, True, http, https)
     return Connect(urls.broker, urls.broker_tls, http, https, broker.id)
+
+
+def check_listener(broker: Broker, listener: str) -> Urls:
+    """The addresses of the broker's listener. NotReady: the broker does not have it."""
+    urls = broker.at(listener)
+    if urls is None or not (urls.broker or urls.broker_tls):
+        # Stock clients look for these words; with others they would ask until their timeout (SC-A3).
+        raise NotReady(f"the broker do not have {listener} listener", broker=broker.id)
+    return urls

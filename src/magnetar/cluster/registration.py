@@ -90,7 +90,7 @@ def owner_value(broker: Broker, process: Process = _UNKNOWN) -> bytes:
             nativeUrlTls=urls.broker_tls or None,
             httpUrl=urls.http or None,
             httpUrlTls=urls.https or None,
-            advertisedListeners=_listeners(broker),
+            advertisedListeners=listeners_of(broker),
             process=process.token,
         )
     )
@@ -102,7 +102,7 @@ def owner_of(value: bytes) -> Broker:
     urls = Urls(record.nativeUrl or "", record.nativeUrlTls or "", record.httpUrl or "", record.httpUrlTls or "")
     # A broker before Pulsar 3 does not say its id: host and port of its web address are what it is made of.
     broker_id = record.brokerId or (urls.http or urls.https).partition("://")[2]
-    return Broker(broker_id, urls, _urls(record.advertisedListeners))
+    return Broker(broker_id, urls, listener_urls(record.advertisedListeners))
 
 
 def member_value(broker: Broker, process: Process = _UNKNOWN) -> bytes:
@@ -114,7 +114,7 @@ def member_value(broker: Broker, process: Process = _UNKNOWN) -> bytes:
             webServiceUrlTls=urls.https or None,
             pulsarServiceUrl=urls.broker or None,
             pulsarServiceUrlTls=urls.broker_tls or None,
-            advertisedListeners=_listeners(broker),
+            advertisedListeners=listeners_of(broker),
             startTimestamp=process.started_ms,
             process=process.token,
         )
@@ -130,7 +130,7 @@ def member_of(broker_id: str, value: bytes) -> Broker:
         registration.webServiceUrl or "",
         registration.webServiceUrlTls or "",
     )
-    return Broker(broker_id, urls, _urls(registration.advertisedListeners))
+    return Broker(broker_id, urls, listener_urls(registration.advertisedListeners))
 
 
 def process_of(value: bytes) -> Process:
@@ -139,7 +139,8 @@ def process_of(value: bytes) -> Process:
     return Process(registration.process, registration.startTimestamp)
 
 
-def _listeners(broker: Broker) -> dict[str, Listener]:
+def listeners_of(broker: Broker) -> dict[str, Listener]:
+    """In the order of their names, because records are compared by their bytes."""
     return {
         name: Listener(
             brokerServiceUrl=urls.broker or None,
@@ -151,7 +152,7 @@ def _listeners(broker: Broker) -> dict[str, Listener]:
     }
 
 
-def _urls(listeners: dict[str, Listener]) -> dict[str, Urls]:
+def listener_urls(listeners: dict[str, Listener]) -> dict[str, Urls]:
     return {
         name: Urls(
             found.brokerServiceUrl or "",

@@ -90,6 +90,15 @@ async def test_another_controller_is_told_at_same_epoch() -> None:
         assert kept.seen[1].controller == Route("pulsar://elsewhere:6650")
 
 
+@pytest.mark.parametrize("listener", ["", "outside"])
+async def test_watch_names_listener_of_client(listener: str) -> None:
+    async with a_watch() as kept:
+        kept.watch._lookup.listener = listener
+        await kept.watch.start(5)
+        [asked] = kept.scaled.broker.kinds(K.SCALABLE_TOPIC_LOOKUP)
+        assert asked.scalableTopicLookup.advertised_listener_name == listener
+
+
 async def test_watch_reopens_after_disconnect_without_creating_topic() -> None:
     async with a_watch() as kept:
         await kept.watch.start(5)

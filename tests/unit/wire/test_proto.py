@@ -27,6 +27,7 @@ OURS = {
     ("CommandSuccess", "seeks"): 10007,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,
     ("CommandScalableTopicSubscribe", "resumes"): 10008,
+    ("CommandScalableTopicLookup", "advertised_listener_name"): 10009,
     ("CommandScalableTopicAssignmentUpdate", "error"): 10000,
     ("CommandScalableTopicAssignmentUpdate", "message"): 10001,
     ("BaseCommand", "plan"): 1000,

@@ -17,6 +17,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CONNECTION_WATCHES_MAX, WATCH_OBJECT_BYTES
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.handlers.requests import error_reply, start, success
+from magnetar.cluster.lookup import check_listener
 from magnetar.cluster.topics import Charge, free
 from magnetar.layout.routing import shares_by_buckets
 from magnetar.scalable.consumers.assignment import Assignment
@@ -69,7 +70,11 @@ def lookup(connection: Connection, command: pb.BaseCommand) -> None:
         connection.write(layouts.update_failed(request.session_id, error.wire_code, error.what))
         return
     session = WatchSession(
-        connection, request.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)
+        connection,
+        request.session_id,
+        extended=_extended(connection),
+        ended=lambda: _over(connection, session),
+        listener=request.advertised_listener_name,
     )
     connection.layouts[session.id] = session
     start(connection, _lookup(connection, session, request), partial(layouts.update_failed, request.session_id))
@@ -80,6 +85,7 @@ async def _lookup(connection: Connection, session: WatchSession, request: pb.Com
     try:
         check_enabled(node)
         name = _watched_name(request.topic)
+        check_listener(node.ownership.me, session.listener)
         node.allow(connection.principal, "lookup", str(name))
         await connection.creations.paced(partial(find, node, name, create=request.create_if_missing))
     except BaseException:

@@ -50,7 +50,7 @@ class Lookup:
     ) -> None:
         self.pool = pool
         self.timeout_s = timeout_s
-        self._listener = listener
+        self.listener = listener
         self._services = [found.url for found in addresses(service_url)]
         pool.runtime.rng("client.hosts").shuffle(self._services)
         self._service_url = service_url
@@ -109,7 +109,7 @@ class Lookup:
             request.topic = topic
             request.request_id = connection.next_request_id()
             request.authoritative = authoritative
-            request.advertised_listener_name = self._listener
+            request.advertised_listener_name = self.listener
             reply = await connection.request(command, request.request_id, timeout_s=self.timeout_s)
             response = reply.lookupTopicResponse
             if not response.brokerServiceUrl:

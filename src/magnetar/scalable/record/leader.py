@@ -10,6 +10,7 @@ import msgspec
 from magnetar.base import validation
 from magnetar.base.errors import Corrupt
 from magnetar.cluster.ownership import Broker, Urls
+from magnetar.cluster.registration import Listener, listener_urls, listeners_of
 
 
 class _Form(msgspec.Struct, omit_defaults=True):
@@ -19,13 +20,16 @@ class _Form(msgspec.Struct, omit_defaults=True):
     brokerServiceUrlTls: str = ""
     webServiceUrl: str = ""
     webServiceUrlTls: str = ""
+    advertisedListeners: dict[str, Listener] = {}
 
 
 def encode_leader(broker: Broker) -> bytes:
     urls = broker.urls
-    data = msgspec.json.encode(_Form(1, broker.id, urls.broker, urls.broker_tls, urls.http, urls.https))
+    data = msgspec.json.encode(
+        _Form(1, broker.id, urls.broker, urls.broker_tls, urls.http, urls.https, listeners_of(broker))
+    )
     if validation.enabled:
-        assert decode_leader(data) == Broker(broker.id, urls), "a leader reads back as it was written"
+        assert decode_leader(data) == Broker(broker.id, urls, broker.listeners), "a leader reads back as it was written"
     return data
 
 
@@ -35,4 +39,4 @@ def decode_leader(data: bytes) -> Broker:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt("expected the record of a controller", why=str(error)) from error
     urls = Urls(form.brokerServiceUrl, form.brokerServiceUrlTls, form.webServiceUrl, form.webServiceUrlTls)
-    return Broker(form.brokerId, urls)
+    return Broker(form.brokerId, urls, listener_urls(form.advertisedListeners))

@@ -1,9 +1,10 @@
 """Layout watches by connection: each gets the newest layout, encoded once for all of them.
 
-A topic is followed once for any number of sessions that watch it. A change is encoded at most twice (with our own
-fields and without) and goes to a connection in one write for all its sessions there. A peer that does not read gets
-nothing more until it does, and then the newest layout only: the number of its sessions bounds the data that waits for
-it, not the number of changes. Commands open and close sessions; this module reads no record and knows no leader.
+A topic is followed once for any number of sessions that watch it. A change is encoded at most twice for each listener
+of the broker (with our own fields and without) and goes to a connection in one write for all its sessions there. A peer
+that does not read gets nothing more until it does, and then the newest layout only: the number of its sessions bounds
+the data that waits for it, not the number of changes. Commands open and close sessions; this module reads no record and
+knows no leader.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ class Peer(Protocol):
 class WatchSession:
     """One watch of one client. `ended` is called if the topic is deleted; the client was already informed."""
 
-    __slots__ = ("body", "ended", "extended", "id", "peer", "topic")
+    __slots__ = ("body", "ended", "extended", "id", "listener", "peer", "topic")
 
-    def __init__(self, peer: Peer, id: int, *, extended: bool, ended: Callable[[], None]) -> None:
+    def __init__(self, peer: Peer, id: int, *, extended: bool, ended: Callable[[], None], listener: str = "") -> None:
         self.peer = peer
         self.id = id
         self.extended = extended
+        self.listener = listener  # whose addresses it gets
         self.ended = ended
         self.topic: _Watched | None = None
         self.body = b""  # the last layout that was sent
@@ -118,7 +120,8 @@ def shown(view: TopicView) -> LayoutUpdate:
 
 
 def _address(broker: Broker) -> Address:
-    return Address(broker.urls.broker, broker.urls.broker_tls)
+    listeners = {name: Address(urls.broker, urls.broker_tls) for name, urls in broker.listeners.items()}
+    return Address(broker.urls.broker, broker.urls.broker_tls, listeners)
 
 
 class _Watched:
@@ -128,7 +131,8 @@ class _Watched:
         self.name = name
         self._forget = forget
         self._shown: LayoutUpdate | None = None
-        self._bodies: dict[bool, bytes] = {}  # of what is shown, with our own fields and without
+        # Of what is shown, with our own fields and without, by listener.
+        self._bodies: dict[tuple[bool, str], bytes] = {}
         self._sessions: dict[Peer, dict[int, WatchSession]] = {}
         self._stop: Callable[[], None] | None = None
         self._sealed: list[tuple[SegmentId, Callable[[], None]]] = []  # called when the segment is shown no more
@@ -160,7 +164,7 @@ class _Watched:
         """The frame that brings a session up to date; nothing if it is, or if its peer does not read."""
         if self._shown is None or session.peer.closed:
             return b""
-        body = self._body(session.extended)
+        body = self._body(session.extended, session.listener)
         if body == session.body or (session.peer.congested and session.body):
             return b""  # the first one answers a question: it is written as any answer is
         session.body = body
@@ -205,11 +209,12 @@ class _Watched:
                 session.peer.write(layouts.update_failed(session.id, TopicNotFound.wire, text))
             session.ended()
 
-    def _body(self, extended: bool) -> bytes:
-        body = self._bodies.get(extended)
+    def _body(self, extended: bool, listener: str) -> bytes:
+        body = self._bodies.get((extended, listener))
         if body is None:
             assert self._shown is not None
-            body = self._bodies[extended] = layouts.update_body(self.name, self._shown, extended=extended)
+            body = layouts.update_body(self.name, self._shown, extended=extended, listener=listener)
+            self._bodies[extended, listener] = body
         return body
 
     def _end(self) -> None:

@@ -1149,14 +1149,16 @@ class ScalableTopicDAG(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[SegmentInfoProto, _Mapping]]] = ..., segment_brokers: _Optional[_Iterable[_Union[SegmentBrokerAddress, _Mapping]]] = ..., controller_broker_url: _Optional[str] = ..., controller_broker_url_tls: _Optional[str] = ..., routing: _Optional[str] = ..., term: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class CommandScalableTopicLookup(_message.Message):
-    __slots__ = ("session_id", "topic", "create_if_missing")
+    __slots__ = ("session_id", "topic", "create_if_missing", "advertised_listener_name")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CREATE_IF_MISSING_FIELD_NUMBER: _ClassVar[int]
+    ADVERTISED_LISTENER_NAME_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     topic: str
     create_if_missing: bool
-    def __init__(self, session_id: _Optional[int] = ..., topic: _Optional[str] = ..., create_if_missing: _Optional[bool] = ...) -> None: ...
+    advertised_listener_name: str
+    def __init__(self, session_id: _Optional[int] = ..., topic: _Optional[str] = ..., create_if_missing: _Optional[bool] = ..., advertised_listener_name: _Optional[str] = ...) -> None: ...
 
 class CommandScalableTopicUpdate(_message.Message):
     __slots__ = ("session_id", "dag", "error", "message", "resolved_topic_name")

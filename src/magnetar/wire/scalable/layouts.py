@@ -9,7 +9,7 @@ one raises `Corrupt`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from magnetar.base.errors import Corrupt, InvalidRange
@@ -32,10 +32,15 @@ _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The addresses of a broker; "" for a protocol that it does not serve."""
+    """The addresses of a broker; "" for a protocol that it does not serve. `listeners`: those of its listeners."""
 
     url: str = ""
     url_tls: str = ""
+    listeners: Mapping[str, Address] = field(default_factory=dict)
+
+    def at(self, listener: str) -> Address:
+        """The addresses for clients of this listener; "" is the broker's own."""
+        return self if not listener else self.listeners.get(listener, Address())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,11 @@ class ConsumerAssignment:
 # The watch
 
 
-def update_body(topic: TopicName, shown: LayoutUpdate, *, extended: bool) -> bytes:
-    """The common bytes for every session, without the session's number."""
-    update = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
+def update_body(topic: TopicName, shown: LayoutUpdate, *, extended: bool, listener: str = "") -> bytes:
+    """The common bytes for every session of a listener, without the session's number."""
+    update = pb.CommandScalableTopicUpdate(
+        dag=dag(shown, extended, listener), resolved_topic_name=topic.scalable.canonical
+    )
     body: bytes = update.SerializePartialToString()  # the required session number is added per session
     return body
 
@@ -144,23 +151,25 @@ def _response(response: pb.CommandScalableTopicSubscribeResponse) -> bytes:
     return encode_command(pb.BaseCommand(type=kind, scalableTopicSubscribeResponse=response))
 
 
-def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
+def dag(shown: LayoutUpdate, extended: bool, listener: str = "") -> pb.ScalableTopicDAG:
     """The graph in the form of all commands that contain one."""
     layout = shown.layout
     dag = pb.ScalableTopicDAG(epoch=layout.epoch if extended else layout.shown_epoch)
     for segment in layout.segments:
         _add(dag, segment)
     for segment in layout.active:
-        address = shown.owners.get(segment.id)
-        if address is not None:
+        owner = shown.owners.get(segment.id)
+        address = None if owner is None else owner.at(listener)
+        if address is not None and (not listener or address.url or address.url_tls):
             brokers = dag.segment_brokers.add(segment_id=segment.id, broker_url=address.url)
             if address.url_tls:
                 brokers.broker_url_tls = address.url_tls
     if shown.controller is not None:
-        if shown.controller.url:
-            dag.controller_broker_url = shown.controller.url
-        if shown.controller.url_tls:
-            dag.controller_broker_url_tls = shown.controller.url_tls
+        address = shown.controller.at(listener)
+        if address.url:
+            dag.controller_broker_url = address.url
+        if address.url_tls:
+            dag.controller_broker_url_tls = address.url_tls
     if extended:
         dag.term = shown.term
         if shown.incarnation:  # else a plain topic, which has no incarnation

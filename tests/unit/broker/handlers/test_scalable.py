@@ -40,6 +40,22 @@ async def test_watch_receives_layout_and_each_change_until_closed(world: World) 
     assert not client.wire.closing
 
 
+@pytest.mark.setup(advertisedListeners="outside:pulsar://outside:6651")
+async def test_watch_has_addresses_of_requested_listener(world: World) -> None:
+    await world.node.scalable.create(NAME)
+    client, other = world.client(**OURS), world.client(**OURS)
+    await watch(client, advertised_listener_name="outside")
+    await watch(other)
+    await consume(client)  # a broker leads
+    await settle()
+    found, usual = updates(client)[-1].dag, updates(other)[-1].dag
+    assert (found.controller_broker_url, found.segment_brokers[0].broker_url) == ("pulsar://outside:6651",) * 2
+    assert (usual.controller_broker_url, usual.segment_brokers[0].broker_url) == ("pulsar://localhost:6650",) * 2
+    refused = await watch(client, session_id=2, advertised_listener_name="elsewhere")
+    assert "the broker do not have elsewhere listener" in refused.message
+    assert list(client.connection.layouts) == [1]
+
+
 async def test_epochs_count_layout_changes_alone_on_wire_and_rest(world: World) -> None:
     """0 at the creation, one more for each change: neither a take-over nor the pinning of the routing counts."""
 

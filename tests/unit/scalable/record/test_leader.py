@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.base.errors import Corrupt
@@ -12,6 +14,10 @@ from magnetar.scalable.record.leader import decode_leader, encode_leader
 def test_leader_record_round_trips_with_all_addresses() -> None:
     broker = Broker("host:8080", Urls("pulsar://host:1", "pulsar+ssl://host:2", "http://host:3", "https://host:4"))
     assert decode_leader(encode_leader(broker)) == broker
+    listening = replace(
+        broker, listeners={"outside": Urls("pulsar://outside:1"), "inside": Urls("", "pulsar+ssl://in:2")}
+    )
+    assert decode_leader(encode_leader(listening)) == listening
     assert decode_leader(b'{"v":2,"brokerId":"b","new":1}') == Broker("b", Urls())
 
 

@@ -101,6 +101,25 @@ def test_addresses_for_tls_are_told_where_there_are_some():
     assert dag.controller_broker_url_tls == dag.segment_brokers[0].broker_url_tls == "pulsar+ssl://a:2"
 
 
+def test_listener_gets_its_addresses_alone():
+    layout = initial(2, now_ms=1)
+    both = Address("pulsar://in:1", listeners={"outside": Address("pulsar://out:1", "pulsar+ssl://out:2")})
+    told = LayoutUpdate(layout, {SegmentId(0): both, SegmentId(1): HERE}, both)
+
+    def dag(listener: str) -> pb.ScalableTopicDAG:
+        body = layouts.update_body(topic_name("topic://t/n/x"), told, extended=True, listener=listener)
+        return decoded(layouts.update(1, body)).scalableTopicUpdate.dag
+
+    assert dag("").controller_broker_url == dag("").segment_brokers[0].broker_url == "pulsar://in:1"
+    outside = dag("outside")
+    assert (outside.controller_broker_url, outside.controller_broker_url_tls) == (
+        "pulsar://out:1",
+        "pulsar+ssl://out:2",
+    )
+    assert [(one.segment_id, one.broker_url) for one in outside.segment_brokers] == [(0, "pulsar://out:1")]
+    assert not dag("unknown").HasField("controller_broker_url")
+
+
 def test_what_was_told_is_read_back_whole():
     layout = initial(2, now_ms=1).split(SegmentId(0), now_ms=2).merge([SegmentId(2), SegmentId(3)], now_ms=3)
     told = layouts.read_layout(update("topic://t/n/x", shown(layout)).dag)
