@@ -1,9 +1,9 @@
 """`python -m simulation run --seeds N` runs worlds; `python -m simulation replay SEED` prints what happened in one.
 
 `run` prints a line for every world that failed and the sums at the end; it exits with 1 if any failed. `--record FILE`
-writes the sums as a page, which `make chaos` commits. `--marks` also fails the run if no world met a rare event.
-`replay` runs one seed and prints the events of its topics in order. `trace` prints a digest of everything that happened
-in each given world: equal for equal seeds, in any process.
+writes the sums as a page, which `make chaos` commits. `--brokers 2` passes over worlds with one broker. `--marks` also
+fails the run if no world met a rare event. `replay` runs one seed and prints the events of its topics in order. `trace`
+prints a digest of everything that happened in each given world: equal for equal seeds, in any process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import date
+from itertools import count, islice
 from pathlib import Path
 
 from simulation.observe import marks
@@ -29,7 +30,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     tally = Tally()
-    for result in run_worlds(range(arguments.first, arguments.first + arguments.seeds), arguments.jobs):
+    seeds = (seed for seed in count(arguments.first) if len(world_config(seed).brokers) >= arguments.brokers)
+    for result in run_worlds(islice(seeds, arguments.seeds), arguments.jobs):
         tally.add(result)
         if result.findings:
             _say(f"seed {result.seed}: {len(result.findings)} finding(s); python -m simulation replay {result.seed}")
@@ -43,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     if arguments.record is not None:
         before = arguments.record.read_text() if arguments.record.exists() else ""
-        arguments.record.write_text(page(tally, arguments.first, date.today().isoformat()) + other_runs(before))
+        arguments.record.write_text(page(tally, arguments.brokers, date.today().isoformat()) + other_runs(before))
     return 1 if tally.failing or missed else 0
 
 
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser("run", help="try many worlds")
     run.add_argument("--seeds", type=int, default=100, help="how many")
     run.add_argument("--first", type=int, default=0, help="the first seed")
+    run.add_argument("--brokers", type=int, default=1, help="only worlds with at least so many brokers")
     run.add_argument("--jobs", type=int, default=2, help="concurrent worlds, each on a core")
     run.add_argument("--record", type=Path, help="write the sums to this file")
     run.add_argument("--marks", action="store_true", help="fail if a rare event was never met")
@@ -107,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

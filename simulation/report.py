@@ -10,7 +10,9 @@ from simulation.runner import Tally
 OTHER_RUNS = "## Fuzzing\n"
 
 
-def page(tally: Tally, first: int, day: str) -> str:
+def page(tally: Tally, brokers: int, day: str) -> str:
+    """`brokers`: worlds with fewer are not in it."""
+    shape = f" with {brokers} brokers or more" if brokers > 1 else ""
     verdict = "None failed." if not tally.failing else f"{len(tally.failing)} failed: {sorted(tally.failing)}."
     rows = [
         "# Chaos: the last long run of the simulator",
@@ -18,7 +20,7 @@ def page(tally: Tally, first: int, day: str) -> str:
         "Written by `make chaos` (`python -m simulation run --record`). How to read and replay a world: "
         "[TESTING.md](TESTING.md); what was found and cured: [FOUND.md](FOUND.md).",
         "",
-        f"On {day}, seeds {first} to {first + tally.worlds - 1}: {tally.worlds} worlds, "
+        f"On {day}, seeds {tally.first} to {tally.last}: {tally.worlds} worlds{shape}, "
         f"{tally.virtual_s:,.0f} virtual seconds, "
         f"{tally.messages:,} messages acknowledged, {tally.received:,} deliveries. {verdict}",
         "",

@@ -33,6 +33,8 @@ class WorldSummary:
 @dataclass(slots=True)
 class Tally:
     worlds: int = 0
+    first: int = 0  # the lowest seed, and the highest
+    last: int = -1
     messages: int = 0
     received: int = 0
     virtual_s: float = 0.0
@@ -42,6 +44,8 @@ class Tally:
     failing: dict[int, list[str]] = field(default_factory=dict)
 
     def add(self, result: WorldSummary) -> None:
+        self.first = min(self.first, result.seed) if self.worlds else result.seed
+        self.last = max(self.last, result.seed)
         self.worlds += 1
         self.messages += result.messages
         self.received += result.received

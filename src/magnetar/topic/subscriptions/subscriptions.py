@@ -17,6 +17,7 @@ from magnetar.base.errors import (
     Closed,
     Conflict,
     ConsumerBusy,
+    NotReady,
     Refused,
     SubscriptionNotFound,
     Throttled,
@@ -135,7 +136,7 @@ class Subscriptions:
         seen, admitted = await self._admitted(request)
         while True:
             # Looked up after every wait: with its last dead consumer a reader's subscription is deleted too.
-            subscription = await self._find_or_make(request)
+            subscription = await self._find_or_make(request, recorded=admitted is not None)
             if subscription.seeking is not None:
                 await subscription.seeking.wait()
                 continue
@@ -232,14 +233,15 @@ class Subscriptions:
 
     # Subscriptions come and go
 
-    async def _find_or_make(self, request: Subscribe) -> Subscription:
+    async def _find_or_make(self, request: Subscribe, *, recorded: bool = False) -> Subscription:
+        """`recorded`: a record outside this topic says that the subscription exists."""
         name = request.subscription
         await self._settled(name)
         subscription = self.by_name.get(name)
         if subscription is None:
             opening = self._opening.get(name)
             if opening is None:
-                self._admit(request)
+                self._admit(request, recorded=recorded)
                 opening = self._open(name, request)
             subscription = await self._topic.managed.wait(opening)
         return self._found(subscription, request)
@@ -249,11 +251,17 @@ class Subscriptions:
         while (settling := self._settling.get(name)) is not None:
             await asyncio.wait([settling])
 
-    def _admit(self, request: Subscribe) -> None:
+    def _admit(self, request: Subscribe, *, recorded: bool) -> None:
         name = request.subscription
         self._check_count()
         if request.durable:
-            self._topic.admission.durable_cursor(name)
+            try:
+                self._topic.admission.durable_cursor(name)
+            except SubscriptionNotFound as error:
+                if not recorded:
+                    raise
+                # Another broker owns the topic and has created the cursor (H-D15).
+                raise NotReady(f"subscription {name} is not on this broker: look the topic up again") from error
             if not self._topic.settings.auto_subscription:
                 raise SubscriptionNotFound(
                     f"subscription {name} does not exist and is not created automatically: create it first"

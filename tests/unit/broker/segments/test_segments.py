@@ -23,6 +23,7 @@ from magnetar.layout.layout import Child
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.metadata import paths
 from magnetar.scalable.record.record import Intent, Kind, Record
+from magnetar.scalable.record.subscription import Type
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -160,6 +161,16 @@ async def test_stream_subscription_is_made_on_topic_and_not_on_segment(world: Wo
     record = await world.node.scalable.create(NAME)
     said = await world.client().subscribe(topic=topic_of(record, 0), subType=pb.CommandSubscribe.Exclusive)
     assert said.error.error == pb.SubscriptionNotFound
+
+
+async def test_consumer_at_replaced_owner_looks_topic_up_again_h_d15(world: World) -> None:
+    """The subscription was created at the next owner of the segment."""
+    record = await world.node.scalable.create(NAME)
+    await world.node.scalable.subscribe(NAME, "s", Type.STREAM, earliest=True)
+    topic = await world.topic(topic_of(record, 0))
+    del topic.subscriptions.by_name["s"]
+    said = await world.client().subscribe(topic=topic_of(record, 0), subType=pb.CommandSubscribe.Exclusive)
+    assert said.error.error == pb.ServiceNotReady
 
 
 async def test_late_calls_of_plan_that_is_over_change_nothing(world: World) -> None:
