@@ -146,10 +146,10 @@ format: $(STAMP)  ## let ruff put the code in shape
 unit: $(STAMP)  ## tidy, unit and contract tests: under a minute
 	$(PYTEST) -n 2 --dist loadfile -m "not slow" $(PARALLEL)
 
-test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, processes, other people's clients
+test: $(SPARK) unit  ## everything that needs PyPI only, and Java for a real ZooKeeper from PySpark's jars: unit, a minute of fuzzing, processes, other people's clients
 	MAGNETAR_FUZZ_S=60 $(PYTEST) -n 3 --dist loadfile -m "not slow" $(WITH_BROKERS)
 
-test-all: test $(SPARK) $(OLDER)/.spark  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar, Spark
+test-all: test $(OLDER)/.spark  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar, Spark
 	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
 	MAGNETAR_THOROUGH=1 $(PYTEST) -n 2 --dist loadfile -k runTest tests/unit
 	$(PYTEST) -n 2 --dist worksteal -m slow $(COMPUTING)

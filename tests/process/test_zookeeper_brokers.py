@@ -86,6 +86,10 @@ def test_expired_sessions_move_no_bundle_and_delay_no_send(servers: list[ZooKeep
             await asyncio.sleep(1.0)
             slowest_s = traffic.slowest_s
             assert brokers.held() == before
+            for name in names:  # registrations are published again, and one leader is elected
+                assert len(await asyncio.wrap_future(brokers.host(name).run(brokers.ownership(name).brokers))) == 3
+            leaders = [brokers.host(name).run(brokers.ownership(name).leader) for name in names]
+            assert len({(await asyncio.wrap_future(leader)).id for leader in leaders}) == 1
         validated = max(brokers.ownership(name).validated_s for name in names)
         print(f"{traffic.messages} messages, slowest send {slowest_s * 1000:.0f} ms, before {usual_s * 1000:.0f} ms")
         print(f"{sum(map(len, before.values()))} bundles validated in {validated:.3f} s")
