@@ -13,7 +13,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.ledger import snapshots
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
-from magnetar.ledger.store import Done, Writer
+from magnetar.ledger.store import Done, Quorum, Writer
 from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inodes import Inode
 
@@ -59,8 +59,8 @@ class EarlyConfirmWriter:
 
 
 class EarlyConfirmLedgers(LedgerStoreProxy):
-    async def create(self, custom: dict[str, str]) -> Any:
-        return EarlyConfirmWriter(await self._engine.create(custom))
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> Any:
+        return EarlyConfirmWriter(await self._engine.create(custom, quorum))
 
 
 class OverstatingWriter:
@@ -81,8 +81,8 @@ class OverstatingWriter:
 
 
 class OverstatingLedgers(LedgerStoreProxy):
-    async def create(self, custom: dict[str, str]) -> Any:
-        writer = await self._engine.create(custom)
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> Any:
+        writer = await self._engine.create(custom, quorum)
         cursor = custom.get("component") == "snapshots" and "dedup" not in custom["node"]
         return OverstatingWriter(writer) if cursor else writer
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from magnetar.ledger.run import Run
+from magnetar.ledger.store import Quorum
 
 if TYPE_CHECKING:
     from simulation.stores.ledgers import MemoryWriter
@@ -54,6 +55,7 @@ class StoredLedger:
     counts: list[int] = field(default_factory=list)
     sealed: bool = False
     writer: MemoryWriter | None = None
+    quorum: Quorum | None = None
 
     def land(self, run: Run) -> None:
         assert not self.sealed

@@ -17,19 +17,22 @@ import contextvars
 import random
 from collections import deque
 from collections.abc import Callable
+from operator import sub
 from typing import Final
 
 from magnetar.base.errors import (
     Closed,
     Fenced,
+    LimitExceeded,
     MagnetarError,
     Misuse,
     NoSuchLedger,
     NotEnoughNodes,
     TimedOut,
 )
+from magnetar.base.limits import RUN_BYTES_MAX
 from magnetar.ledger.run import Run
-from magnetar.ledger.store import Done, LedgerInfo
+from magnetar.ledger.store import Done, LedgerInfo, Quorum
 from simulation.environment.power import PowerSwitch
 from simulation.stores.ledger_memory import LedgerFaultRates, LedgerMemory, StoredLedger
 from simulation.stores.ledger_reader import MemoryReader
@@ -57,6 +60,8 @@ class MemoryLedgers:
         self.recovery_keeps = (
             0  # of the runs in flight, how many a recovery finds: they were not acknowledged, any number is right
         )
+        self.entry_bytes_max = RUN_BYTES_MAX
+        self.copies_max = 1
         self.readers_lag = False  # a reader knows the end as it was when it was opened: less than the contract promises
         self.held = False
         self.reads = 0
@@ -115,13 +120,15 @@ class MemoryLedgers:
         """The disk lost this ledger: no contract promises it, and a test may demand it."""
         del self.memory.ledgers[ledger]
 
-    async def create(self, custom: dict[str, str]) -> MemoryWriter:
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> MemoryWriter:
         await self._turn()
         await self.power.gate()
         if self.create_faults:
             raise self.create_faults.popleft()
+        if quorum is not None and self.copies_max > 1 and quorum.ensemble > self.copies_max:
+            raise NotEnoughNodes("fewer bookies can be written to than the ensemble has", ensemble=quorum.ensemble)
         self.memory.created += 1
-        stored = StoredLedger(self.memory.created, dict(custom))
+        stored = StoredLedger(self.memory.created, dict(custom), quorum=quorum)
         self.memory.ledgers[stored.ledger] = stored
         writer = stored.writer = MemoryWriter(self, stored)
         self._writers.append(writer)
@@ -214,6 +221,8 @@ class MemoryWriter:
     def append(self, run: Run, done: Done) -> None:
         if not len(run):
             raise Misuse("a run holds at least one entry", ledger=self.ledger)
+        if max(map(sub, run.offsets[1:], run.offsets)) > self.store.entry_bytes_max:
+            raise LimitExceeded("an entry is too large for the store", bytes_max=self.store.entry_bytes_max)
         if self.store.power.spent():
             return
         run.ledger, run.first = self.ledger, self._next

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import Closed, Fenced, Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.base.limits import SNAPSHOT_ENTRY_BYTES_MAX
 from magnetar.ledger.cut_points import CutRequest
 from magnetar.ledger.run import Run, run_of
-from magnetar.ledger.store import LedgerStore
+from magnetar.ledger.store import LedgerStore, Quorum
 from tests.contract.ledgers import (
     WORLDS,
     On,
@@ -100,6 +101,30 @@ def test_slices_of_run_are_appended_as_what_they_show(on: On) -> None:
         assert await read_all(reader) == [entry(9, n) for n in kept]
         assert (await reader.read(0, 100, 1 << 20)).counts == [1 + n % 3 for n in kept]
         assert reader.length == sum(len(entry(9, n)) for n in kept)
+
+    on(body)
+
+
+def test_quorum_is_met_or_ignored(on: On) -> None:
+    async def body(world: World, store: LedgerStore) -> None:
+        quorum = Quorum(3, 2, 2) if store.copies_max == 1 else Quorum(2, 2, 1)
+        writer = await store.create({"of": "quorum"}, quorum)
+        assert await append(writer, entries(writer.ledger, 0, 5)) == [0]
+        reader = await store.open(writer.ledger, recover=True)
+        assert await read_all(reader) == [entry(writer.ledger, n) for n in range(5)]
+        assert (await store.info(writer.ledger)).custom == {"of": "quorum"}
+
+    on(body)
+
+
+def test_store_takes_entries_of_largest_messages(on: On) -> None:
+    async def body(world: World, store: LedgerStore) -> None:
+        assert store.entry_bytes_max >= SNAPSHOT_ENTRY_BYTES_MAX
+        large = run_of([b"large" * (SNAPSHOT_ENTRY_BYTES_MAX // 5), b""])
+        writer = await store.create({})
+        assert await append(writer, large) == [0]
+        run = await (await store.open(writer.ledger, recover=False)).read(0, 1, 1 << 30)
+        assert (run.body, run.offsets) == (large.body, large.offsets)
 
     on(body)
 

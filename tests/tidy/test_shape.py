@@ -55,6 +55,7 @@ DECIDERS = [
     "cluster/rendezvous.py",
     "cluster/session_state.py",
     "ledger/chain.py",
+    "ledger/bookkeeper/counted_entry.py",
     "ledger/cursor/acks.py",
     "ledger/cursor/ranges.py",
     "ledger/local/index.py",
@@ -104,6 +105,7 @@ HOT = [
     "topic/dispatch/push.py",
     "topic/producers/publish.py",
     "ledger/run.py",
+    "ledger/bookkeeper/counted_entry.py",
     "ledger/local/records.py",
 ]
 WAITING = {

@@ -86,6 +86,7 @@ LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast to
 LEDGER_ROLL_RETRY_S = 10.0  # a roll without the metadata store is delayed by this; the full ledger continues
 LEDGER_DEATHS_MAX = 3  # consecutive writers that died before confirming an entry; then the topic fails
 LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
+ENSEMBLE_MAX = 64  # nodes that share the entries of one ledger: real ensembles have 2 to 7
 CLOCK_DRIFT_S_MAX = 60.0  # difference of the wall clock from its last reading plus elapsed time: a larger one is a jump
 CLOCK_JUMP_BELIEVED_S = 3_600.0  # a jump this long is accepted as the right time; before, no data ages by it
 CLOCK_START_TRUSTED_S = 600.0  # no data is deleted by age in the first minutes: a wrong clock is often corrected then

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError, Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.base.limits import RUN_BYTES_MAX
 from magnetar.ledger.cut_points import CutPoints, CutRequest, within
 from magnetar.ledger.run import Run
-from magnetar.ledger.store import Done, LedgerInfo
+from magnetar.ledger.store import Done, LedgerInfo, Quorum
 
 
 @dataclass(slots=True)
@@ -59,7 +60,15 @@ class MemoryLedgerStore:
         self._writers: list[MemoryLedgerWriter] = []
         self._closed = False
 
-    async def create(self, custom: dict[str, str]) -> MemoryLedgerWriter:
+    @property
+    def entry_bytes_max(self) -> int:
+        return RUN_BYTES_MAX
+
+    @property
+    def copies_max(self) -> int:
+        return 1
+
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> MemoryLedgerWriter:
         await self._turn()
         with self._shared.lock:
             self._shared.created += 1

@@ -8,6 +8,10 @@ stored which the recovery kept; nothing that is not in the ledger is ever acknow
 Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a
 new ledger and sends them again. An entry that failed with an `Unknown` or `Fenced` error may show up after recovery:
 callers must be able to bear it twice. A run is not atomic: a recovery may keep its first entries and lose the others.
+
+An entry has bytes and a number of messages. Both numbers come from the store: from an index, or from the stored form of
+the entry (`bookkeeper/counted_entry.py`). All bytes in this contract are those that the caller appended, without the
+block of counts that a stored form adds.
 """
 
 from __future__ import annotations
@@ -16,11 +20,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import InvalidRange, MagnetarError
+from magnetar.base.limits import ENSEMBLE_MAX
 from magnetar.ledger.cut_points import CutPoints, CutRequest
 from magnetar.ledger.run import Run
 
 Done = Callable[[int, MagnetarError | None], None]  # (entry id of the run's first entry, or -1 with the error)
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The copies of the entries of a ledger: each is written to `write` of `ensemble` nodes, and durable at `ack`."""
+
+    ensemble: int
+    write: int
+    ack: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ack <= self.write <= self.ensemble <= ENSEMBLE_MAX:
+            raise InvalidRange(
+                f"expected 1 <= ack quorum <= write quorum <= ensemble <= {ENSEMBLE_MAX}, "
+                f"got ensemble {self.ensemble}, write quorum {self.write}, ack quorum {self.ack}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +59,7 @@ class Writer(Protocol):
     def append(self, run: Run, done: Done) -> None:
         """Take the run, number its entries, and call `done` on the loop once it is durable. Callbacks come in the order
         of the appends; many may be in flight; never called inside `append` itself. The run's `ledger` and `first` are
-        set before `done`.
+        set before `done`. LimitExceeded: an entry is larger than the store's `entry_bytes_max`; the run is not taken.
         """
         ...
 
@@ -75,7 +96,8 @@ class Reader(Protocol):
         ...
 
     async def count(self, first: int, last: int) -> tuple[int, int]:
-        """(messages, bytes) of entries first..last inclusive, from the index where the engine has one."""
+        """(messages, bytes) of entries first..last inclusive, from the index or from the cumulative counts of two
+        entries. The cost does not depend on the number of entries."""
         ...
 
     async def cuts(self, first: int, last: int, want: CutRequest) -> CutPoints:
@@ -90,8 +112,20 @@ class Reader(Protocol):
 
 
 class LedgerStore(Protocol):
-    async def create(self, custom: dict[str, str]) -> Writer:
-        """A new ledger with an id no ledger of this store had before; ids grow."""
+    @property
+    def entry_bytes_max(self) -> int:
+        """The largest entry that `append` takes."""
+        ...
+
+    @property
+    def copies_max(self) -> int:
+        """How many copies of an entry the store can keep. 1: it keeps one, and ignores every quorum."""
+        ...
+
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> Writer:
+        """A new ledger with an id no ledger of this store had before; ids grow. `quorum`: the copies of its entries;
+        None means the store's default. A store that keeps one copy accepts any quorum and ignores it. NotEnoughNodes:
+        fewer nodes than the ensemble can be written to."""
         ...
 
     async def open(self, ledger: int, *, recover: bool) -> Reader:

@@ -23,6 +23,8 @@ OURS = {
     ("ScalableConsumerAssignment", "term"): 10001,
     ("ScalableConsumerAssignment", "generation"): 10002,
     ("MessageMetadata", "size_index"): 10003,
+    ("BrokerEntryMetadata", "messages"): 10009,
+    ("BrokerEntryMetadata", "bytes"): 10010,
     ("CommandGetLastMessageIdResponse", "deleted_to"): 10006,
     ("CommandSuccess", "seeks"): 10007,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,

@@ -39,7 +39,7 @@ from magnetar.ledger.local.ledger_state import COUNTER_PATH, LEDGERS_PATH, Ledge
 from magnetar.ledger.local.reader import LocalReader
 from magnetar.ledger.local.scan import Damage
 from magnetar.ledger.run import Run
-from magnetar.ledger.store import Done, LedgerInfo
+from magnetar.ledger.store import Done, LedgerInfo, Quorum
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.observe.log import get
@@ -165,7 +165,15 @@ class LocalLedgers:
             engine.space.look(segment)
         return engine
 
-    async def create(self, custom: dict[str, str]) -> LocalWriter:
+    @property
+    def entry_bytes_max(self) -> int:
+        return RUN_BYTES_MAX
+
+    @property
+    def copies_max(self) -> int:
+        return 1
+
+    async def create(self, custom: dict[str, str], quorum: Quorum | None = None) -> LocalWriter:
         self._check()
         if self.journal.failed is not None:
             raise self.journal.failed
