@@ -190,8 +190,9 @@ sync: $(STAMP)  ## every generated file: the blocking admin client, the referenc
 	$(VENV)/bin/ruff format --quiet src/magnetar/client/admin/sync
 	$(PY) -m tools.pages
 
-proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
+proto: $(STAMP)  ## the code protoc writes from the .proto files of src
 	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto
+	$(PY) -m grpc_tools.protoc -Imagnetar/ledger/bookkeeper/generated=src/magnetar/ledger/bookkeeper --python_out=src --pyi_out=src magnetar/ledger/bookkeeper/generated/bookkeeper.proto
 
 clean:  ## forget what was built; data is left alone
 	rm -rf $(VENV) $(OLDER) $(TOOLS) $(DOCS) .site .cache .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

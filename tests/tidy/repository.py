@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "magnetar"
-GENERATED = "src/magnetar/wire/generated/"
+GENERATED = ("src/magnetar/wire/generated/", "src/magnetar/ledger/bookkeeper/generated/")
 PYTHON_FOLDERS = ("src", "simulation", "tests", "benchmarks", "examples", "release", "tools")
 
 

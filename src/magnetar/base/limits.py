@@ -58,6 +58,27 @@ ZOOKEEPER_DELETIONS_AT_ONCE_MAX = 128  # leaves of a tree that are deleted toget
 ZOOKEEPER_TREES_AT_ONCE_MAX = 16  # nodes with children below one node that are emptied together
 ZOOKEEPER_PUT_TRIES_MAX = 10  # rounds of a put that meets a node appearing or disappearing under it
 
+# BookKeeper
+BOOKKEEPER_FRAME_BYTES_MAX = 5_242_880  # stock bookies drop a connection at a larger frame
+BOOKKEEPER_REQUEST_S = 5.0  # for an answer: shorter times drop healthy bookies of a busy machine
+BOOKKEEPER_CONNECT_S = 3.0  # for a socket to a bookie: a machine that is off says nothing
+BOOKKEEPER_REDIAL_S_MIN, BOOKKEEPER_REDIAL_S_MAX = 0.1, 5.0  # a bookie that refused is not dialled again, doubling
+BOOKKEEPER_PENDING_BYTES_MAX = 128 * 1024 * 1024  # requests to one bookie without an answer: beyond it, it failed
+BOOKKEEPER_PENDING_REQUESTS_MAX = 200_000  # the same in requests, 600 bytes each in memory
+BOOKKEEPER_QUARANTINE_S = 60.0  # a bookie that failed is chosen last for this long
+BOOKKEEPER_QUARANTINED_MAX = 1_000  # bookies of a cluster are fewer; the one that failed first leaves
+BOOKKEEPER_BOOKIES_AGE_S = 5.0  # the list of bookies is read again after this, and when it does not suffice
+BOOKKEEPER_REPLACE_RETRY_S = 5.0  # a position without a bookie is looked at again after this
+BOOKKEEPER_METADATA_S = 30.0  # an ensemble change or a seal without an answer of the metadata store ends the ledger
+BOOKKEEPER_METADATA_RETRY_S = 0.2  # between two tries of it
+BOOKKEEPER_CREATE_TRIES_MAX = 5  # ids that other clients used already
+BOOKKEEPER_RECOVERY_AHEAD_ENTRIES = 64  # read at the same time by a recovery: as many as a writer has in flight
+BOOKKEEPER_RECOVERY_TRIES_MAX = 5  # recoveries that another client's change of the metadata made void
+BOOKKEEPER_SPECULATE_S = 1.0  # a read without an answer asks a second bookie after this
+BOOKKEEPER_READ_ENTRIES_MAX = 64  # single reads in flight for one read of a range
+BOOKKEEPER_BATCH_ENTRIES_MAX = 1_000  # of one batch read: the answer has a frame's limit too
+BOOKKEEPER_LISTED_AT_ONCE_MAX = 1_000  # names of one page of ledgers: a folder of the layout has at most 10,000
+
 # Deciders of a topic
 FAILOVER_NAMES_CACHED_MAX = 1_024  # names whose points are kept: a pattern consumer brings one name to every topic
 STICKY_RANGES_MAX = 65_536  # Key_Shared ranges of one subscription: one for each slot, more can only be nonsense

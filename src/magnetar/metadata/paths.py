@@ -27,7 +27,9 @@ SINKS = "/sinks"
 SINK_LEADERS = "/sink-leaders"
 OWNERSHIP = "/namespace"
 BROKERS = "/loadbalance/brokers"
+BOOKIE_RACKS = "/bookies"
 LEADER = "/loadbalance/leader"
+LEDGER_SHORT_MAX = 2**31 - 1  # ledgers from this id on have the long form of their path
 
 _BUCKET = "$"
 _DEPTHS: dict[str, int] = {
@@ -166,14 +168,44 @@ def namespace_schemas(namespace: NamespaceName) -> str:
     return f"{SCHEMAS}/{namespace}"
 
 
-def ledger(ledger_id: int) -> str:
-    """BookKeeper's hierarchical layout: 2-4-4 digits below 2^31 - 1, 3-4-4-4-4 from there on."""
+def ledger(ledger_id: int, root: str = LEDGERS, *, long: bool = False) -> str:
+    """BookKeeper's hierarchical layout: 2-4-4 digits below 2^31 - 1, 3-4-4-4-4 from there on, or always if `long`."""
     if ledger_id < 0:
         raise InvalidRange("the ledger id must not be negative", ledger=ledger_id)
-    digits, cuts = (f"{ledger_id:010d}", (2, 6)) if ledger_id < 2**31 - 1 else (f"{ledger_id:019d}", (3, 7, 11, 15))
+    is_short = ledger_id < LEDGER_SHORT_MAX and not long
+    digits, cuts = (f"{ledger_id:010d}", (2, 6)) if is_short else (f"{ledger_id:019d}", (3, 7, 11, 15))
     edges = [0, *cuts, len(digits)]
     parts = [digits[low:high] for low, high in pairwise(edges)]
-    return "/".join([LEDGERS, *parts[:-1], "L" + parts[-1]])
+    return "/".join([root, *parts[:-1], "L" + parts[-1]])
+
+
+def ledger_layout(root: str = LEDGERS) -> str:
+    """The record of BookKeeper that names the layout of the ledgers below `root`."""
+    return f"{root}/LAYOUT"
+
+
+def ledger_instance(root: str = LEDGERS) -> str:
+    """The identifier of a cluster of bookies: bookies of another cluster refuse to start."""
+    return f"{root}/INSTANCEID"
+
+
+def ledger_ids(root: str = LEDGERS) -> str:
+    """The parent of the sequence that numbers ledgers below 2^31 - 1."""
+    return f"{root}/idgen"
+
+
+def ledger_ids_long(root: str = LEDGERS) -> str:
+    """The parent of the sequences behind them, one for each value of the high 32 bits."""
+    return f"{root}/idgen-long"
+
+
+def bookies(root: str = LEDGERS) -> str:
+    """The parent of the registrations of writable bookies."""
+    return f"{root}/available"
+
+
+def bookies_readonly(root: str = LEDGERS) -> str:
+    return f"{bookies(root)}/readonly"
 
 
 def scalable(name: TopicName) -> str:
