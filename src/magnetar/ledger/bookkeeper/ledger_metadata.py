@@ -120,8 +120,8 @@ def encode(metadata: LedgerMetadata) -> bytes:
     quorum = metadata.quorum
     message.quorumSize, message.ensembleSize, message.ackQuorumSize = quorum.write, quorum.ensemble, quorum.ack
     message.length, message.lastEntryId = metadata.length, metadata.last_entry
-    message.state = metadata.state.value
-    message.digestType = metadata.digest.value
+    _set(message, "state", metadata.state)
+    _set(message, "digestType", metadata.digest)
     message.password = metadata.password
     del message.segment[:]
     for segment in metadata.segments:
@@ -129,8 +129,8 @@ def encode(metadata: LedgerMetadata) -> bytes:
     del message.customMetadata[:]
     for key in sorted(metadata.custom):
         message.customMetadata.add(key=key, value=metadata.custom[key])
-    _set_optional(message, "ctime", metadata.ctime_ms)
-    _set_optional(message, "cToken", metadata.token)
+    _set(message, "ctime", metadata.ctime_ms)
+    _set(message, "cToken", metadata.token)
     header = _MAGIC + str(metadata.format).encode() + b"\n"
     if metadata.format == TEXT:
         return header + text_format.MessageToString(message).encode()
@@ -179,11 +179,11 @@ def decode(value: bytes) -> LedgerMetadata:
     )
 
 
-def _set_optional(message: pb.LedgerMetadataFormat, name: str, value: int | None) -> None:
+def _set(message: pb.LedgerMetadataFormat, name: str, value: int | None) -> None:
     if value is None:
         message.ClearField(name)
     else:
-        setattr(message, name, value)
+        setattr(message, name, int(value))
 
 
 def _varint(number: int) -> bytes:

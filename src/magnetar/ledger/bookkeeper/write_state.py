@@ -181,10 +181,11 @@ class WriteState:
         return [*effects, *self._acknowledge(), *self._change()]
 
     def retry(self) -> list[Effect]:
-        """Bookies may have come back: vacant positions are looked at again, if an entry is pending."""
-        if self.phase is not Phase.OPEN or not self._vacant or not self._pending:
+        """Bookies may have come back: vacant positions are looked at again, now or with the next entry."""
+        if self.phase is not Phase.OPEN:
             return []
         self._failed.update(self._vacant)
+        self._vacant.clear()
         return self._change()
 
     def rebase(self, segments: Iterable[Segment]) -> bool:

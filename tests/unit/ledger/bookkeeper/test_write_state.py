@@ -200,6 +200,17 @@ def test_vacant_position_is_filled_by_retry() -> None:
     assert driven.state.retry() == []
 
 
+def test_retry_without_pending_entry_waits_for_next_add() -> None:
+    driven = Driven()
+    driven.add()
+    driven.failed("b")
+    driven.changed({})
+    driven.stored("ac", 0)
+    assert driven.state.retry() == []
+    assert driven.add() == ["c", "a"]
+    assert driven.state.due() == [ChangeEnsemble((1,))]
+
+
 def test_returned_bookie_fills_its_own_position() -> None:
     driven = Driven()
     driven.add()
