@@ -7,6 +7,7 @@ A queue, retry, cache or wait without an entry here is a bug. Settings may chang
 # Frames and connections
 MESSAGE_BYTES_MAX = 5 * 1024 * 1024  # what CONNECTED announces, Pulsar's default
 FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (SC-A1)
+FRAME_PADDING_BYTES_MIN = 9 * 1024  # the rest of the padding is for the bytes that a ledger store adds to an entry
 HANDSHAKE_FRAME_BYTES_MAX = 16 * 1024  # before CONNECT is answered: the largest tokens have 8 KiB
 HANDSHAKE_S = 10.0  # from accept to CONNECT: stock clients send it immediately
 HANDSHAKES_MAX = 2_000  # connections before their CONNECT: 32 MiB of frames; beyond it the oldest goes
@@ -107,6 +108,8 @@ LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast to
 LEDGER_ROLL_RETRY_S = 10.0  # a roll without the metadata store is delayed by this; the full ledger continues
 LEDGER_DEATHS_MAX = 3  # consecutive writers that died before confirming an entry; then the topic fails
 LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
+QUORUM_DEFAULT = 2  # ensemble, write quorum and ack quorum where nothing is set, as Pulsar
+POLICY_ENSEMBLE_MAX = 5  # the largest numbers of the policy `persistence`, as Pulsar
 ENSEMBLE_MAX = 64  # nodes that share the entries of one ledger: real ensembles have 2 to 7
 CLOCK_DRIFT_S_MAX = 60.0  # difference of the wall clock from its last reading plus elapsed time: a larger one is a jump
 CLOCK_JUMP_BELIEVED_S = 3_600.0  # a jump this long is accepted as the right time; before, no data ages by it

@@ -28,7 +28,6 @@ from magnetar.base.errors import (
 from magnetar.base.limits import (
     BACKLOG_BLOCKS_BYTES_MAX,
     CURSORS_ACKS_BYTES_MAX,
-    FRAME_PADDING_BYTES,
     KEEPALIVE_TURN_CONNECTIONS_MAX,
     KEPT_BYTES_MAX,
     MAINTENANCE_S,
@@ -57,6 +56,7 @@ from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
 from magnetar.broker.segments.segments import Segments
 from magnetar.broker.segments.sizes import SegmentSizes
 from magnetar.broker.staged.stages import sinks_of
+from magnetar.broker.store_limits import check_copies, size_limits
 from magnetar.broker.topics.ownership import BundleOwnership, topic_of_record
 from magnetar.broker.topics.retention_clock import RetentionClock
 from magnetar.broker.topics.retention_sweep import RetentionSweeper
@@ -159,8 +159,8 @@ class Node:
         self.sizes = SegmentSizes(self)
         self.visits = RetentionSweeper(self)
         self.sinks, self.staging = sinks_of(self)
-        self.message_bytes_max = settings.number("maxMessageSize")
-        self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
+        self.message_bytes_max, self.frame_bytes_max = size_limits(settings, ledgers)
+        check_copies(settings, ledgers)
         share = partial(share_of, machine_bytes=machine_bytes)
         self.managed_config = replace(
             managed_config(settings),

@@ -33,7 +33,7 @@ from magnetar.ledger.orphans import data_custom
 from magnetar.ledger.record import Change, LedgerRecord
 from magnetar.ledger.run import Run
 from magnetar.ledger.state_account import LoadedAccount, StateAccount
-from magnetar.ledger.store import LedgerStore, Writer
+from magnetar.ledger.store import LedgerStore, Quorum, Writer
 from magnetar.ledger.tail import Tail, TailCache
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
@@ -85,6 +85,7 @@ class LedgerAppender:
         "_tail",
         "_turning",
         "_waiting",
+        "quorum",
         "refusal",
     )
 
@@ -99,6 +100,7 @@ class LedgerAppender:
         tail: Tail,
     ) -> None:
         self.refusal: MagnetarError | None = None  # what every later run is answered with
+        self.quorum: Quorum | None = None  # of the next ledger
         self._book = book
         self._ledgers = ledgers
         self._runtime = runtime
@@ -270,7 +272,7 @@ class LedgerAppender:
         old, writer = self._pen, None
         try:
             if self._queue or ahead:
-                writer = await self._ledgers.create(self._custom)
+                writer = await self._ledgers.create(self._custom, self.quorum)
             await self._retire(writer)
         except Unavailable as error:
             if writer is not None:

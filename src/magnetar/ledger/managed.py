@@ -23,7 +23,7 @@ from magnetar.ledger.readers import Readers
 from magnetar.ledger.record import LedgerRecord
 from magnetar.ledger.retention import Rule, droppable
 from magnetar.ledger.run import Run
-from magnetar.ledger.store import LedgerStore, Reader
+from magnetar.ledger.store import LedgerStore, Quorum, Reader
 from magnetar.ledger.tail import Tail
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
@@ -123,6 +123,15 @@ class ManagedLedger:
     def failed(self) -> MagnetarError | None:
         """Why no run is taken any more: Fenced, Sealed, Closed, or the error of a store."""
         return self._appender.refusal
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """The copies of entries in the next ledger, of cursors too; a ledger that is written keeps its own."""
+        return self._appender.quorum
+
+    @quorum.setter
+    def quorum(self, quorum: Quorum | None) -> None:
+        self._appender.quorum = quorum
 
     @property
     def last(self) -> Position:

@@ -40,7 +40,7 @@ from magnetar.base.limits import (
 from magnetar.ledger.orphans import snapshot_custom
 from magnetar.ledger.record import decode_record
 from magnetar.ledger.run import run_of
-from magnetar.ledger.store import LedgerStore, Reader, Writer
+from magnetar.ledger.store import LedgerStore, Quorum, Reader, Writer
 from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore, Node
 from magnetar.observe.log import get
@@ -73,6 +73,7 @@ class SnapshotLog:
         self._ledgers = ledgers
         self._metadata = metadata
         self._token = token
+        self._quorum: Callable[[], Quorum | None] = _default_quorum
         self._version = ABSENT
         self._ledger: int | None = None
         self._writer: Writer | None = None
@@ -96,12 +97,15 @@ class SnapshotLog:
         create: Mapping[str, Any] | None = None,
         claim: bool = False,
         record: Node | None = None,
+        quorum: Callable[[], Quorum | None] | None = None,
     ) -> SnapshotLog:
         """The log whose record is at `path`; a missing one is made with the fields of `create`, or is NotFound.
         `record`: the node at `path` if the caller has just read it.
+        `quorum`: of each new ledger, asked when it is created.
         `claim`: also write the record, so that an owner before us that has no ledger open cannot. Fenced: that owner
         was faster, open it again."""
         opened = cls(path, kind, ledgers, metadata, token)
+        opened._quorum = quorum or _default_quorum
         node = record or await metadata.get(path)
         if node is None:
             if create is None:
@@ -217,7 +221,7 @@ class SnapshotLog:
 
     async def _roll(self, entries: list[bytes], fields: dict[str, Any]) -> None:
         old = self._ledger
-        writer = await self._ledgers.create(snapshot_custom(self.path))
+        writer = await self._ledgers.create(snapshot_custom(self.path), self._quorum())
         named = False  # whether a record may name the new ledger
         try:
             await self._write(writer, entries)
@@ -334,6 +338,10 @@ def unseal(entry: bytes) -> tuple[int, int, int, bytes]:
     if part >= parts:
         raise Corrupt("a snapshot entry has a wrong part number")
     return part, parts, sequence, entry[_HEADER.size :]
+
+
+def _default_quorum() -> Quorum | None:
+    return None
 
 
 async def newest(reader: Reader) -> tuple[bytes, int] | None:

@@ -37,6 +37,13 @@ class AutoSubscriptionCreation(msgspec.Struct, frozen=True):
     allowAutoSubscriptionCreation: bool
 
 
+class Persistence(msgspec.Struct, frozen=True):
+    bookkeeperEnsemble: int = 2
+    bookkeeperWriteQuorum: int = 2
+    bookkeeperAckQuorum: int = 2
+    managedLedgerMaxMarkDeleteRate: float = 0.0
+
+
 class DelayedDelivery(msgspec.Struct, frozen=True):
     tickTime: int = 1000
     active: bool = True
@@ -67,7 +74,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     subscriptionDispatchRate: dict[str, Any] = {}
     replicatorDispatchRate: dict[str, Any] = {}
     clusterSubscribeRate: dict[str, Any] = {}
-    persistence: dict[str, Any] | None = None
+    persistence: Persistence | None = None
     deduplicationEnabled: bool | None = None
     autoTopicCreationOverride: AutoTopicCreation | None = None
     autoSubscriptionCreationOverride: AutoSubscriptionCreation | None = None

@@ -510,6 +510,27 @@ _STORING = [
     _key("managedLedgerMaxLedgerRolloverTimeMinutes", POSITIVE, 240, "Maximum time before a ledger rolls over."),
     _key("managedLedgerMaxSizePerLedgerMbytes", POSITIVE, 2048, "Roll over a ledger at this size."),
     _key(
+        "managedLedgerDefaultEnsembleSize",
+        POSITIVE,
+        None,
+        "Number of bookies that share the entries of a ledger; not set means 2. The local store keeps one copy.",
+        namespace="persistence.bookkeeperEnsemble",
+    ),
+    _key(
+        "managedLedgerDefaultWriteQuorum",
+        POSITIVE,
+        None,
+        "Number of copies of each entry; not set means 2, or the ensemble if it is smaller.",
+        namespace="persistence.bookkeeperWriteQuorum",
+    ),
+    _key(
+        "managedLedgerDefaultAckQuorum",
+        POSITIVE,
+        None,
+        "Number of copies that are durable before a message is acknowledged; not set means 2, or all if fewer.",
+        namespace="persistence.bookkeeperAckQuorum",
+    ),
+    _key(
         "managedLedgerMaxUnackedRangesToPersist",
         POSITIVE,
         200000,

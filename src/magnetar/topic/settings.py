@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from magnetar.ledger.retention import Retention
+from magnetar.ledger.store import Quorum
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,4 @@ class TopicSettings:
     expiry_check_s: int = 300
     auto_subscription: bool = True
     retention: Retention = field(default_factory=Retention)
+    quorum: Quorum | None = None  # of new ledgers; None: the default of the ledger store

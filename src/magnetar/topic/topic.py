@@ -111,6 +111,7 @@ class Topic:
         self.runtime = runtime
         self.metadata = metadata
         self.settings = settings
+        managed.quorum = settings.quorum
         self.admission = admission
         self.partition = name.partition_index
         self.part_of = name.parent if name.is_segment else None  # the scalable topic that this segment belongs to
@@ -179,6 +180,7 @@ class Topic:
 
     async def _configure(self, settings: TopicSettings) -> None:
         before, self.settings = self.settings, settings
+        self.managed.quorum = settings.quorum
         if settings.deduplication and self.recall is None:
             await self._start_recall()
         elif not settings.deduplication and self.recall is not None and SINKS_PROPERTY not in self.managed.properties:

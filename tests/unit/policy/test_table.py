@@ -9,7 +9,14 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.policy.policies import AutoSubscriptionCreation as AutoSubscription
-from magnetar.policy.policies import AutoTopicCreation, DelayedDelivery, InactiveTopics, Policies, Retention
+from magnetar.policy.policies import (
+    AutoTopicCreation,
+    DelayedDelivery,
+    InactiveTopics,
+    Persistence,
+    Policies,
+    Retention,
+)
 from magnetar.policy.table import KEYS, SECTIONS, Key
 
 FULL = Policies(
@@ -17,6 +24,7 @@ FULL = Policies(
     autoSubscriptionCreationOverride=AutoSubscription(False),
     retention_policies=Retention(),
     delayed_delivery_policies=DelayedDelivery(),
+    persistence=Persistence(),
     inactive_topic_policies=InactiveTopics("delete_when_no_subscriptions", 1, True),
 )
 

@@ -50,7 +50,7 @@ async def create(node: Node, request: Request) -> Response:
     document: dict[str, Any] | None = request.read(dict[str, Any])
     policies = Policies.of(document or {})
     check_spelling(document, policies)
-    check_policies(policies)
+    check_policies(node, policies)
     check_obeyed(policies, document or {}, node.settings.text("clusterName"))
     await node.namespaces.create(request.namespace, policies)
     if grants_nothing(policies):

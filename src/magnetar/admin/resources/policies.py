@@ -17,10 +17,12 @@ from magnetar.admin.request import DONE, EMPTY, JSON, Request, Response, shown, 
 from magnetar.admin.route import Handler, Route, delete, get, post, put
 from magnetar.admin.unknown_fields import check_spelling
 from magnetar.base.errors import Conflict, Misuse, NotAuthorized, NotBuilt
+from magnetar.base.limits import CURSOR_FLUSH_S, POLICY_ENSEMBLE_MAX
 from magnetar.policy.policies import (
     AutoSubscriptionCreation,
     AutoTopicCreation,
     DelayedDelivery,
+    Persistence,
     Policies,
     Retention,
 )
@@ -77,9 +79,37 @@ def _delayed_delivery(value: DelayedDelivery) -> None:
         raise NotBuilt("maxDeliveryDelayInMillis: a limit for the delivery delay is not supported by this version")
 
 
+def _persistence(value: Persistence) -> None:
+    ensemble, write, ack = value.bookkeeperEnsemble, value.bookkeeperWriteQuorum, value.bookkeeperAckQuorum
+    for name, number in (("Ensemble", ensemble), ("WriteQuorum", write), ("AckQuorum", ack)):
+        if not 0 < number <= POLICY_ENSEMBLE_MAX:
+            raise Misuse(f"Bookkeeper-{name} must be <= {POLICY_ENSEMBLE_MAX} and > 0.", http_status=400)
+    if not ensemble >= write >= ack:
+        raise Misuse(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})", http_status=400)
+    if 0 < value.managedLedgerMaxMarkDeleteRate < 1 / CURSOR_FLUSH_S:
+        raise NotBuilt(
+            f"managedLedgerMaxMarkDeleteRate: a cursor is stored up to {1 / CURSOR_FLUSH_S:g} times per second; this "
+            "version does not support a lower limit"
+        )
+
+
+def _check_copies(node: Node, value: Persistence) -> None:
+    """A ledger store that keeps one copy of each entry ignores a quorum; the policy must not promise more."""
+    if value.bookkeeperEnsemble > node.ledgers.copies_max:
+        raise NotBuilt(
+            "persistence: this broker stores its ledgers on its own disk in one copy. "
+            "A larger bookkeeperEnsemble is not supported here: run the brokers on BookKeeper, or leave the policy out"
+        )
+
+
+def _possible(node: Node, value: Any) -> None:
+    """Accepts every value on every broker."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`empty`: the effect of a POST without a body: refuse (None), or set this value ("unset" removes it)."""
+    """`empty`: the effect of a POST without a body: refuse (None), or set this value ("unset" removes it). `possible`
+    checks whether this broker can apply a value."""
 
     name: str
     field: str
@@ -88,6 +118,7 @@ class Policy:
     unset: Any = None  # what reading it answers while it is not set; None: nothing
     empty: Any = None
     removable: bool = True
+    possible: Callable[[Node, Any], None] = _possible
 
 
 def _max(name: str, field: str, unset: Any = None) -> Policy:
@@ -121,6 +152,7 @@ TABLE = [
     _max("maxUnackedMessagesPerSubscription", "max_unacked_messages_per_subscription"),
     _max("maxSubscriptionsPerTopic", "max_subscriptions_per_topic"),
     _max("maxTopicsPerNamespace", "max_topics_per_namespace", unset=0),
+    Policy("persistence", "persistence", Persistence, _persistence, possible=_check_copies),
     Policy("activeConsumerFailoverConsistentHashing", "activeConsumerFailoverConsistentHashing", bool),
 ]
 
@@ -128,7 +160,6 @@ TABLE = [
 READ_ONLY: list[tuple[str, str, Any]] = [
     ("subscriptionExpirationTime", "subscription_expiration_time_minutes", None),
     ("backlogQuotaMap", "backlog_quota_map", {}),
-    ("persistence", "persistence", None),
     ("inactiveTopicPolicies", "inactive_topic_policies", None),
     ("compactionThreshold", "compaction_threshold", None),
     ("offloadThreshold", "offload_threshold", -1),
@@ -192,12 +223,13 @@ def grants_nothing(policies: Policies) -> bool:
     return not any(policies.auth_policies.values())
 
 
-def check_policies(policies: Policies) -> None:
+def check_policies(node: Node, policies: Policies) -> None:
     """Checks the policies of a new namespace by the same rules as a change."""
     for policy in TABLE:
         value = getattr(policies, policy.field)
         if value is not None:
             policy.check(value)
+            policy.possible(node, value)
     if policies.numberOfTopicBuckets is not None and policies.numberOfTopicBuckets < 1:
         raise Misuse("numberOfTopicBuckets must be 1 or more")
 
@@ -226,6 +258,7 @@ def _writer(policy: Policy) -> Handler:
             if isinstance(value, msgspec.Struct):
                 check_spelling(request.read(dict[str, Any]), value)
             policy.check(value)
+            policy.possible(node, value)
         await change(node, request, **{policy.field: value})
         return DONE
 

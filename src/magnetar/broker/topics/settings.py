@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from magnetar.base.errors import Corrupt
+from magnetar.base.errors import Corrupt, InvalidRange
+from magnetar.base.limits import QUORUM_DEFAULT
 from magnetar.ledger.appender import ManagedConfig
 from magnetar.ledger.retention import Retention
+from magnetar.ledger.store import Quorum
 from magnetar.ledger.tail import TailCache
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import DEFAULT_LAYER, Settings
@@ -46,7 +48,28 @@ def topic_settings(
         expiry_check_s=settings.number("messageExpiryCheckIntervalInMinutes", policies) * 60,
         auto_subscription=settings.flag("allowAutoSubscriptionCreation", policies),
         retention=_retention(settings, policies, topic, scalable),
+        quorum=_quorum_of_policies(settings, policies),
     )
+
+
+def quorum(settings: Settings, policies: Policies | None = None) -> Quorum | None:
+    """The copies of entries in new ledgers. None: nothing is set. InvalidRange: the numbers contradict each other."""
+    ensemble = settings.get("managedLedgerDefaultEnsembleSize", policies)
+    write = settings.get("managedLedgerDefaultWriteQuorum", policies)
+    ack = settings.get("managedLedgerDefaultAckQuorum", policies)
+    if ensemble is write is ack is None:
+        return None
+    ensemble = ensemble or max(QUORUM_DEFAULT, write or 0, ack or 0)
+    write = write or max(min(QUORUM_DEFAULT, ensemble), ack or 0)
+    return Quorum(ensemble, write, ack or min(QUORUM_DEFAULT, write))
+
+
+def _quorum_of_policies(settings: Settings, policies: Policies) -> Quorum | None:
+    """A stored policy that contradicts itself must not keep its topics from loading: the settings apply."""
+    try:
+        return quorum(settings, policies)
+    except InvalidRange:
+        return quorum(settings)
 
 
 def _retention(settings: Settings, policies: Policies, topic: Mapping[str, Any] | None, scalable: bool) -> Retention:

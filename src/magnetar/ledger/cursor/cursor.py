@@ -94,6 +94,7 @@ class Cursor:
                 create=create,
                 claim=managed.config.claim,
                 record=record,
+                quorum=lambda: managed.quorum,
             )
         except NotFound as error:
             raise SubscriptionNotFound("subscription not found", path=managed.path, cursor=name) from error

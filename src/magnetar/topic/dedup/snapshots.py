@@ -53,6 +53,7 @@ class DedupSnapshots:
             token=f"{topic.runtime.rng('dedup').getrandbits(64):016x}",
             create={},
             claim=managed.config.claim,
+            quorum=lambda: managed.quorum,
         )
         if self._snapshots.last is not None:
             self.position = self._dedup.load(self._snapshots.last, managed.clock.now_ms())

@@ -75,6 +75,7 @@ PROOFS = {
         "admin/resources/test_policies.py",
         "test_choice_of_active_consumer_follows_namespace_then_broker",
     ),
+    "persistence": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
     "replication_clusters": ("admin/resources/test_policies.py", "test_replication_is_to_this_cluster_alone"),
     "bundles": ("cluster/test_bundles.py", "test_topic_is_in_bundle_that_vectors_say"),
     "numberOfTopicBuckets": ("admin/resources/test_namespaces.py", "test_number_of_buckets_is_fixed_at_creation"),
@@ -89,6 +90,15 @@ INSIDE: dict[str, dict[str, tuple[str, str] | int]] = {
         "active": ("topic/dispatch/test_delay_queue.py", "test_switched_off_nothing_is_held_back"),
         "tickTime": 50,
         "maxDeliveryDelayInMillis": 5,
+    },
+    "persistence": {
+        "bookkeeperEnsemble": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+        "bookkeeperWriteQuorum": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+        "bookkeeperAckQuorum": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+        "managedLedgerMaxMarkDeleteRate": (
+            "admin/resources/test_persistence.py",
+            "test_mark_delete_rate_below_ours_is_refused",
+        ),
     },
     "autoTopicCreationOverride": {
         "allowAutoTopicCreation": (
@@ -123,7 +133,6 @@ REFUSED: dict[str, Any] = {
     "subscriptionDispatchRate": {"standalone": {"dispatchThrottlingRateInMsg": 1}},
     "replicatorDispatchRate": {"standalone": {"dispatchThrottlingRateInMsg": 1}},
     "clusterSubscribeRate": {"standalone": {"subscribeThrottlingRatePerConsumer": 1}},
-    "persistence": {"bookkeeperEnsemble": 3},
     "publishMaxMessageRate": {"standalone": {"publishThrottlingRateInMsg": 1}},
     "latency_stats_sample_rate": {"standalone": 1},
     "subscription_expiration_time_minutes": 5,
