@@ -78,10 +78,6 @@ class StoredLedger:
         """The last entry known to be acknowledged."""
         return len(self.entries) - 1 if self.sealed or self.writer is None else self.writer.lac
 
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.entries))
-
 
 @dataclass(slots=True)
 class LedgerMemory:

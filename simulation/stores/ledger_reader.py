@@ -28,10 +28,6 @@ class MemoryReader:
         return self._stored.last_entry if self._known is None else self._known
 
     @property
-    def length(self) -> int:
-        return sum(map(len, self._stored.entries[: self.last_entry + 1]))
-
-    @property
     def sealed(self) -> bool:
         return self._stored.sealed
 

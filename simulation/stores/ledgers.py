@@ -158,7 +158,7 @@ class MemoryLedgers:
     async def info(self, ledger: int) -> LedgerInfo:
         await self._turn()
         stored = self._find(ledger)
-        return LedgerInfo(ledger, stored.sealed, stored.last_entry, stored.bytes, dict(stored.custom))
+        return LedgerInfo(ledger, stored.sealed, stored.last_entry, dict(stored.custom))
 
     async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
         await self._turn()

@@ -150,10 +150,11 @@ class Slow(InMemory):
 
 
 class HalfRuns(Slow):
-    """A crash or a recovery may keep the first entries of a run alone, as bookies do."""
+    """A crash or a recovery may keep the first entries of a run alone, and entries have a limit, as of bookies."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
+        self.ledgers.entry_bytes_max = 2_000_000
         self.ledgers.fault_rates.half_run = 0.8
 
 

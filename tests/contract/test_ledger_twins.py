@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from magnetar.base.errors import Closed, Fenced, NoSuchLedger, Unknown
+from magnetar.ledger.cut_points import CutRequest
 from magnetar.ledger.store import LedgerStore
 from tests.contract.ledgers import SHARED_WORLDS, Outcomes, SharedWorld, World, append, entries, entry, read_all, run_on
 
@@ -77,6 +78,65 @@ def test_concurrent_recoveries_agree_on_end(on: On) -> None:
         readers = await asyncio.gather(*(handle.open(writer.ledger, recover=True) for handle in handles))
         assert len({reader.last_entry for reader in readers}) == 1
         assert all(reader.sealed for reader in readers)
+
+    on(body)
+
+
+def test_counts_of_recovered_ledger_are_exact_in_both_processes(on: On) -> None:
+    async def body(store: LedgerStore, other: LedgerStore) -> None:
+        for turns in range(6):
+            writer = await store.create({})
+            outcomes = Outcomes()
+            for step in range(6):
+                writer.append(entries(writer.ledger, step * 4, 4), outcomes.done)
+            await outcomes.upto(turns)
+            recovered = await other.open(writer.ledger, recover=True)
+            end = recovered.last_entry
+            for reader in (recovered, await store.open(writer.ledger, recover=False)):
+                for first, last in [(0, end), (end, end), (end // 2, end), (0, end // 2)] if end >= 0 else []:
+                    numbers = range(first, last + 1)
+                    messages, size = sum(1 + n % 3 for n in numbers), sum(len(entry(writer.ledger, n)) for n in numbers)
+                    assert await reader.count(first, last) == (messages, size)
+                    run = await reader.read(first, last, 1 << 20)
+                    assert run.counts == [1 + n % 3 for n in numbers]
+                    cuts = await reader.cuts(first, last, CutRequest(None, None, 8))
+                    before = await reader.count(0, first - 1) if first else (0, 0)
+                    assert (cuts.entries[-1], cuts.messages[-1]) == (last + 1, before[0] + messages)
+
+    on(body)
+
+
+def test_writer_that_meets_other_recovery_rolls_over_without_loss(on: On) -> None:
+    """The writer hears of the fence only by its next run; the run goes to a new ledger."""
+
+    async def body(store: LedgerStore, other: LedgerStore) -> None:
+        writer = await store.create({})
+        await append(writer, entries(writer.ledger, 0, 2))
+        reader = await store.open(writer.ledger, recover=False)
+        await other.open(writer.ledger, recover=True)
+        outcomes = Outcomes()
+        for step in range(3):
+            writer.append(entries(writer.ledger, 2 + step, 1), outcomes.done)
+        await outcomes.upto(3)
+        assert outcomes.errors == [Fenced] * 3
+        assert reader.last_entry == 1
+        newer = await store.create({})
+        assert await append(newer, entries(newer.ledger, 0, 3)) == [0]
+
+    on(body)
+
+
+def test_pages_of_list_hold_ledgers_of_both_processes(on: On) -> None:
+    async def body(store: LedgerStore, other: LedgerStore) -> None:
+        ours = [(await handle.create({"of": "us"})).ledger for handle in (store, other, store, other, store)]
+        await other.create({"of": "another"})
+        await store.delete(ours.pop(2))
+        pages: list[list[int]] = []
+        after = -1
+        while page := await other.list({"of": "us"}, after=after, limit=3):
+            pages.append(page)
+            after = page[-1]
+        assert pages == [ours[:3], ours[3:]]
 
     on(body)
 

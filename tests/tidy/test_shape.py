@@ -63,6 +63,7 @@ DECIDERS = [
     "ledger/bookkeeper/wire.py",
     "ledger/bookkeeper/write_state.py",
     "ledger/chain.py",
+    "ledger/bookkeeper/count_index.py",
     "ledger/bookkeeper/counted_entry.py",
     "ledger/cursor/acks.py",
     "ledger/cursor/ranges.py",

@@ -97,8 +97,7 @@ class MemoryLedgerStore:
         await self._turn()
         with self._shared.lock:
             stored = self._shared.find(ledger)
-            size = sum(map(len, stored.entries))
-            return LedgerInfo(ledger, stored.sealed, stored.last_entry, size, dict(stored.custom))
+            return LedgerInfo(ledger, stored.sealed, stored.last_entry, dict(stored.custom))
 
     async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> list[int]:
         await self._turn()
@@ -200,11 +199,6 @@ class MemoryLedgerReader:
     @property
     def last_entry(self) -> int:
         return self._stored.last_entry
-
-    @property
-    def length(self) -> int:
-        with self._shared.lock:
-            return sum(map(len, self._stored.entries[: self._stored.last_entry + 1]))
 
     @property
     def sealed(self) -> bool:

@@ -49,7 +49,6 @@ class LedgerInfo:
     ledger: int
     sealed: bool
     last_entry: int  # -1: empty, or not known while open for writing elsewhere
-    bytes: int
     custom: dict[str, str]
 
 
@@ -74,7 +73,8 @@ class Writer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Seal at the last acknowledged entry; appends still pending fail with Closed."""
+        """Seal at the last acknowledged entry; appends still pending fail with Closed. The first entries of a pending
+        run may have been acknowledged by the store: they stay in the ledger."""
         ...
 
 
@@ -83,9 +83,6 @@ class Reader(Protocol):
 
     @property
     def last_entry(self) -> int: ...
-
-    @property
-    def length(self) -> int: ...
 
     @property
     def sealed(self) -> bool: ...

@@ -93,15 +93,20 @@ def decode_entry(stored: bytes) -> tuple[int, int, int, int]:
     return start, own, index + 1, size
 
 
-def decode_entries(stored: Sequence[bytes], ledger: int, first: int, count_of: CountOf = one_message) -> Run:
-    """Consecutive stored entries as a run. `count_of` counts the messages of an entry that does not carry them."""
+def decode_entries(
+    stored: Sequence[bytes], ledger: int, first: int, *, count_of: CountOf = one_message, bytes_max: int | None = None
+) -> Run:
+    """Consecutive stored entries as a run: those that fit `bytes_max`, and at least the first. `count_of` counts the
+    messages of an entry that does not carry them."""
     parts: list[memoryview] = []
     offsets, end = [0], 0
     counts: list[int] = []
     for entry in stored:
         start, own, _, _ = decode_entry(entry)
-        parts.append(memoryview(entry)[start:])
         end += len(entry) - start
+        if bytes_max is not None and end > bytes_max and parts:
+            break
+        parts.append(memoryview(entry)[start:])
         offsets.append(end)
         counts.append(count_of(entry[start:]) if own == UNCOUNTED else own)
     return Run(b"".join(parts), offsets, counts, sum(counts), ledger, first)

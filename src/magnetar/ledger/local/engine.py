@@ -211,7 +211,7 @@ class LocalLedgers:
 
     async def info(self, ledger: int) -> LedgerInfo:
         state = self._state(ledger)
-        return LedgerInfo(ledger, state.sealed, state.last, state.index.bytes_total, dict(state.custom))
+        return LedgerInfo(ledger, state.sealed, state.last, dict(state.custom))
 
     async def list(self, custom: dict[str, str], *, after: int = -1, limit: int | None = None) -> Ids:
         properties = custom.items()

@@ -48,10 +48,6 @@ class LocalReader:
         return self._state.last
 
     @property
-    def length(self) -> int:
-        return self._state.index.bytes_total
-
-    @property
     def sealed(self) -> bool:
         return self._state.sealed
 

@@ -65,6 +65,13 @@ def test_run_of_slice_comes_back(entries: list[tuple[bytes, int]], start: int) -
     assert [back.entry(index) for index in range(len(back))] == [run.entry(index) for index in range(len(run))]
 
 
+def test_entries_beyond_size_are_left_out_but_never_first() -> None:
+    stored = encode_entries(run_of([b"12345", b"", b"678", b"9"], [2, 1, 1, 5]), 0, 0)
+    for bytes_max, expected in ((0, [2]), (4, [2]), (5, [2, 1]), (7, [2, 1]), (8, [2, 1, 1]), (9, [2, 1, 1, 5])):
+        run = decode_entries(stored, 1, 0, bytes_max=bytes_max)
+        assert (run.counts, run.size) == (expected, len(run.body))
+
+
 def test_largest_counts_fit_longest_block() -> None:
     run = Run(b"", [0, 0], [2**32 - 1], 2**32 - 1)
     assert len(encode_entries(run, 2**64 - 2**32, 2**64 - 1)[0]) == BLOCK_BYTES_MAX
@@ -89,7 +96,7 @@ def test_entries_of_stock_pulsar_decode_without_counts() -> None:
         first, last = metadata_bounds(entry)
         return pb.MessageMetadata.FromString(entry[first:last]).num_messages_in_batch
 
-    run = decode_entries([plain, stock], 4, 0, count_of)
+    run = decode_entries([plain, stock], 4, 0, count_of=count_of)
     assert (run.counts, run.messages, run.entry(1)) == ([12, 12], 24, plain)
     assert decode_entries([plain, stock], 4, 0).counts == [1, 1]
 
