@@ -165,7 +165,9 @@ def _parts(document: dict[str, Any], work: Workload) -> list[KeyValues | TableDa
         "why refused": "" if work.last_refusal is None else str(work.last_refusal),
         "consumers": document["consumers"],
     }
-    shown: list[KeyValues | TableData] = [KeyValues(facts, optional=frozenset(("received by late reader", "why refused")))]
+    shown: list[KeyValues | TableData] = [
+        KeyValues(facts, optional=frozenset(("received by late reader", "why refused")))
+    ]
     if document["findings"]:
         rows = [(one["kind"], one["key"], one["number"], one["text"]) for one in document["findings"]]
         shown.append(TableData(("FOUND", "KEY", "NUMBER", "WHAT"), rows))
