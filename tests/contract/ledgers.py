@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
+from magnetar.ledger.bookkeeper.catalog import LedgerCatalog
+from magnetar.ledger.bookkeeper.client import BookKeeperClient
+from magnetar.ledger.bookkeeper.config import BookKeeperConfig
+from magnetar.ledger.bookkeeper.engine.store import BookKeeperLedgers
+from magnetar.ledger.bookkeeper.registration import Address
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.memory import MemoryLedgerStore, SharedLedgers
 from magnetar.ledger.run import Run, run_of
-from magnetar.ledger.store import LedgerStore, Reader, Writer
+from magnetar.ledger.store import LedgerStore, Quorum, Reader, Writer
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.runtime.system_runtime import RealRuntime
 from simulation.environment.disk import SimulatedFiles
 from simulation.environment.inline_runtime import InlineRuntime
+from simulation.stores.bookie import FakeBookie
 from simulation.stores.ledger_memory import LedgerFaultRates
 from simulation.stores.ledgers import MemoryLedgers
 from simulation.stores.metadata import MemoryStore
@@ -177,6 +183,49 @@ class Shared:
         pass
 
 
+class Bookies:
+    """BookKeeper's wire to bookies in Python, over sockets of this machine. A crash leaves the old process alive."""
+
+    quorum = Quorum(3, 2, 2)  # entries are read one by one
+
+    def __init__(self, directory: Path) -> None:
+        self.runtime = RealRuntime()
+        self.metadata = MemoryStore(self.runtime)
+        self.bookies = [FakeBookie(Address("127.0.0.1", 0)) for _ in range(3)]
+        self.stores: list[BookKeeperLedgers] = []
+
+    async def start(self) -> BookKeeperLedgers:
+        if not self.stores:
+            await LedgerCatalog(self.metadata, self.runtime).initialize()
+            for bookie in self.bookies:
+                await bookie.start()
+                await bookie.register(self.metadata)
+        return await self.other()
+
+    async def crash(self) -> BookKeeperLedgers:
+        return await self.other()
+
+    async def other(self) -> BookKeeperLedgers:
+        client = BookKeeperClient(self.metadata.peer(), self.runtime, BookKeeperConfig(quorum=self.quorum))
+        await client.open()
+        self.stores.append(BookKeeperLedgers(client))
+        return self.stores[-1]
+
+    async def end(self) -> None:
+        for store in self.stores:
+            await store.close()
+        for bookie in self.bookies:
+            assert bookie.conflicts == [], "an entry came with other bytes than before"
+            bookie.crash()
+        self.runtime.close()
+
+
+class BookiesInBatches(Bookies):
+    """Every bookie has every entry, so one of them answers a read of many."""
+
+    quorum = Quorum(3, 3, 2)
+
+
 WORLDS: dict[str, type[World]] = {
     "local": LocalOnDisk,
     "local-forgetful": LocalForgetful,
@@ -184,6 +233,8 @@ WORLDS: dict[str, type[World]] = {
     "slow": Slow,
     "half-runs": HalfRuns,
     "shared": Shared,
+    "bookies": Bookies,
+    "bookies-in-batches": BookiesInBatches,
 }
 
 SHARED_WORLDS = [name for name, world in WORLDS.items() if hasattr(world, "other")]  # several processes at a time

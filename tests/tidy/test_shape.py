@@ -63,8 +63,8 @@ DECIDERS = [
     "ledger/bookkeeper/wire.py",
     "ledger/bookkeeper/write_state.py",
     "ledger/chain.py",
-    "ledger/bookkeeper/count_index.py",
-    "ledger/bookkeeper/counted_entry.py",
+    "ledger/bookkeeper/engine/count_index.py",
+    "ledger/bookkeeper/engine/counted_entry.py",
     "ledger/cursor/acks.py",
     "ledger/cursor/ranges.py",
     "ledger/local/index.py",
@@ -114,7 +114,7 @@ HOT = [
     "topic/dispatch/push.py",
     "topic/producers/publish.py",
     "ledger/run.py",
-    "ledger/bookkeeper/counted_entry.py",
+    "ledger/bookkeeper/engine/counted_entry.py",
     "ledger/local/records.py",
 ]
 WAITING = {

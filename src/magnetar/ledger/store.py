@@ -10,8 +10,8 @@ new ledger and sends them again. An entry that failed with an `Unknown` or `Fenc
 callers must be able to bear it twice. A run is not atomic: a recovery may keep its first entries and lose the others.
 
 An entry has bytes and a number of messages. Both numbers come from the store: from an index, or from the stored form of
-the entry (`bookkeeper/counted_entry.py`). All bytes in this contract are those that the caller appended, without the
-block of counts that a stored form adds.
+the entry (`bookkeeper/engine/counted_entry.py`). All bytes in this contract are those that the caller appended, without
+the block of counts that a stored form adds.
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class BookKeeperClient:
             metadata, _ = await self.catalog.read(ledger)
         return await open_reader(ledger, metadata, self._services)
 
+    def reader(self, ledger: int, metadata: LedgerMetadata, last_entry: int) -> LedgerReader:
+        """Up to an end that the caller knows: of a ledger that this process writes, or has opened before."""
+        return LedgerReader(ledger, metadata, last_entry, 0, self._services)
+
     async def delete_ledger(self, ledger: int) -> None:
         """Idempotent. Bookies give the space back at their next collection."""
         await self.catalog.delete(ledger)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import Corrupt, InvalidRange
 from magnetar.base.limits import ENSEMBLE_MAX
-from magnetar.ledger.bookkeeper.counted_entry import (
+from magnetar.ledger.bookkeeper.engine.counted_entry import (
     BLOCK_BYTES_MAX,
     UNCOUNTED,
     decode_entries,

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from magnetar.base.limits import COUNT_PLACES_MAX
-from magnetar.ledger.bookkeeper.count_index import CountIndex
+from magnetar.ledger.bookkeeper.engine.count_index import CountIndex
 from magnetar.ledger.cut_points import CutRequest
 
 
