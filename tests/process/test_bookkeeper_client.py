@@ -1,4 +1,4 @@
-"""The client of BookKeeper against real bookies and a real ZooKeeper, on both storages, with BookKeeper's Java client."""
+"""The client of BookKeeper against real bookies, on both storages, and ledgers shared with BookKeeper's Java client."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def connected(servers: Ensemble, *, opened: bool = True) -> AsyncIterator[
 async def _until_registered(store: ZooKeeperStore, servers: Ensemble) -> None:
     running = {bookie.id for bookie in servers.bookies if bookie.process is not None}
     async with asyncio.timeout(WAIT_S):
-        while not running <= set(await store.children("/ledgers/available")):
+        while not running <= set(await store.children("/ledgers/available")):  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.2)
 
 
