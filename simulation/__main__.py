@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import count, islice
 from pathlib import Path
@@ -30,8 +30,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     tally = Tally()
-    seeds = (seed for seed in count(arguments.first) if len(world_config(seed).brokers) >= arguments.brokers)
-    for result in run_worlds(islice(seeds, arguments.seeds), arguments.jobs):
+    for result in run_worlds(seeds(arguments.first, arguments.seeds, arguments.brokers), arguments.jobs):
         tally.add(result)
         if result.findings:
             _say(f"seed {result.seed}: {len(result.findings)} finding(s); python -m simulation replay {result.seed}")
@@ -47,6 +46,11 @@ def _run(arguments: argparse.Namespace) -> int:
         before = arguments.record.read_text() if arguments.record.exists() else ""
         arguments.record.write_text(page(tally, arguments.brokers, date.today().isoformat()) + other_runs(before))
     return 1 if tally.failing or missed else 0
+
+
+def seeds(first: int, number: int, brokers: int) -> Iterator[int]:
+    """The first seeds of worlds with at least this number of brokers."""
+    return islice((seed for seed in count(first) if len(world_config(seed).brokers) >= brokers), number)
 
 
 def _trace(arguments: argparse.Namespace) -> int:
@@ -89,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser("run", help="try many worlds")
     run.add_argument("--seeds", type=int, default=100, help="how many")
     run.add_argument("--first", type=int, default=0, help="the first seed")
-    run.add_argument("--brokers", type=int, default=1, help="only worlds with at least so many brokers")
+    run.add_argument("--brokers", type=int, default=1, help="only worlds with at least this number of brokers")
     run.add_argument("--jobs", type=int, default=2, help="concurrent worlds, each on a core")
     run.add_argument("--record", type=Path, help="write the sums to this file")
     run.add_argument("--marks", action="store_true", help="fail if a rare event was never met")
@@ -110,7 +114,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from simulation.stores.metadata_faults import FaultRates
 
 PORT, HTTP_PORT = 6650, 8080
 SESSION_S = 4.0
-SECRET = {"brokerClientAuthenticationParameters": "token:what the brokers of a world share"}
+SECRET = {"brokerClientAuthenticationParameters": "token:shared by the brokers of this world"}
 TARGET = topic_name("topic://public/default/rows")
 BATCHES, ROWS, KEYS = 5, 60, 7
 KEPT = {"defaultRetentionTimeInMinutes": "-1", "defaultRetentionSizeInMB": "-1"}

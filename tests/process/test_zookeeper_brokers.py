@@ -91,8 +91,10 @@ def test_expired_sessions_move_no_bundle_and_delay_no_send(servers: list[ZooKeep
             leaders = [brokers.host(name).run(brokers.ownership(name).leader) for name in names]
             assert len({(await asyncio.wrap_future(leader)).id for leader in leaders}) == 1
         validated = max(brokers.ownership(name).validated_s for name in names)
-        print(f"{traffic.messages} messages, slowest send {slowest_s * 1000:.0f} ms, before {usual_s * 1000:.0f} ms")
-        print(f"{sum(map(len, before.values()))} bundles validated in {validated:.3f} s")
+        sys.stdout.write(
+            f"{traffic.messages} messages, slowest send {slowest_s * 1000:.0f} ms, before {usual_s * 1000:.0f} ms\n"
+        )
+        sys.stdout.write(f"{sum(map(len, before.values()))} bundles validated in {validated:.3f} s\n")
         assert sum(map(len, before.values())) >= 10
         assert brokers.bundles_lost() == 0
         assert slowest_s < SEND_S + usual_s  # the machine may be busy
@@ -154,7 +156,7 @@ def test_brokers_serve_through_faults_of_ensemble(servers: list[ZooKeeper], harm
             await until(lambda: brokers.held() == before)
             await asyncio.sleep(1.0)
             slowest_s = traffic.slowest_s
-        print(f"{traffic.messages} messages, slowest send {slowest_s * 1000:.0f} ms")
+        sys.stdout.write(f"{traffic.messages} messages, slowest send {slowest_s * 1000:.0f} ms\n")
         assert brokers.bundles_lost() == 0
         assert slowest_s < SESSION_S / 2
         await check_stored(traffic)
@@ -175,7 +177,7 @@ def test_publishing_is_back_after_session_of_killed_broker(servers: list[ZooKeep
             await asyncio.wrap_future(brokers.host(killed).kill())
             await asyncio.sleep(BACK_S + 1.0)
             slowest_s = traffic.slowest_s
-        print(f"slowest send {slowest_s:.1f} s with sessions of {SESSION_S:g} s")
+        sys.stdout.write(f"slowest send {slowest_s:.1f} s with sessions of {SESSION_S:g} s\n")
         assert SESSION_S / 2 < slowest_s < BACK_S
         await check_stored(traffic)
 
@@ -218,7 +220,7 @@ def test_broker_without_session_exits_with_its_code(servers: list[ZooKeeper], se
                 server.pause()
             begun = time.monotonic()
             _, said = process.communicate(timeout=WAIT_S)
-            print(f"exit code {process.returncode} after {time.monotonic() - begun:.1f} s")
+            sys.stdout.write(f"exit code {process.returncode} after {time.monotonic() - begun:.1f} s\n")
         finally:
             for server in servers:
                 server.go_on()

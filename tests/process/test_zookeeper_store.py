@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -242,7 +243,7 @@ def test_hundred_thousand_topics_cost_request_for_each_bucket(servers: list[ZooK
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         requests = client.store.client._xid - before
-        print(f"{found} topics: {requests} requests, {peak / 2**20:.1f} MiB at most")
+        sys.stdout.write(f"{found} topics: {requests} requests, {peak / 2**20:.1f} MiB at most\n")
         assert found == len(names)
         assert requests == 64
         assert peak < BUCKETS_LISTED_AT_ONCE_MAX * len(names) / 64 * 256 < len(names) * 60  # less than all names take

@@ -28,9 +28,14 @@ async def serve(servers: str, root: str, session_s: float, given: dict[str, str]
     runtime = RealRuntime()
     try:
         node, _ = await stores.open_node(settings, runtime)
-        return await _serve(node, settings, WebServer, lambda line: print(line, flush=True), "")
+        return await _serve(node, settings, WebServer, say, "")
     finally:
         runtime.close()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main(servers: str, root: str, session_s: str, *given: str) -> int:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pytest
-
-from simulation import __main__ as command
+from simulation.__main__ import seeds
 from simulation.report import OTHER_RUNS, other_runs, page
 from simulation.runner import Tally, WorldSummary
 from simulation.world.config import world_config
@@ -31,15 +27,9 @@ def test_page_names_seeds_and_brokers_of_its_worlds() -> None:
     assert "3 worlds, " in page(tally, 1, "2026-01-01")
 
 
-def test_run_passes_over_worlds_of_fewer_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-
-    def run_worlds(seeds: Iterable[int], jobs: int) -> list[WorldSummary]:
-        seen.extend(seeds)
-        return []
-
-    monkeypatch.setattr(command, "run_worlds", run_worlds)
-    assert command.main(["run", "--seeds", "20", "--first", "5", "--brokers", "2"]) == 0
-    assert len(seen) == 20
-    assert min(seen) >= 5
-    assert all(len(world_config(seed).brokers) > 1 for seed in seen)
+def test_seeds_are_of_worlds_with_enough_brokers() -> None:
+    found = list(seeds(5, 20, 2))
+    assert len(found) == 20
+    assert min(found) >= 5
+    assert all(len(world_config(seed).brokers) > 1 for seed in found)
+    assert list(seeds(5, 3, 1)) == [5, 6, 7]

@@ -28,7 +28,7 @@ def test_each_row_is_stored_once_on_three_brokers(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_each_row_is_stored_once_on_three_brokers_in_many_worlds() -> None:
+def test_each_row_is_stored_once_by_three_brokers_often() -> None:
     worlds = [ClusterStageWorld(seed).run() for seed in range(2, 26)]
     for seen in worlds:
         check_rows(seen)

@@ -42,7 +42,7 @@ class WatchSession:
         self.peer = peer
         self.id = id
         self.extended = extended
-        self.listener = listener  # whose addresses it gets
+        self.listener = listener  # the session gets the addresses of this listener
         self.ended = ended
         self.topic: _Watched | None = None
         self.body = b""  # the last layout that was sent
