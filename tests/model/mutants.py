@@ -8,7 +8,7 @@ from typing import Any
 
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import initial
-from magnetar.scalable.machines import admission, reshape, takeover
+from magnetar.scalable.machines import admission, pruning, reshape, takeover
 from magnetar.scalable.machines import effects as machines_effects
 from magnetar.scalable.record import record
 from magnetar.scalable.record.record import Record
@@ -97,3 +97,16 @@ def abort_without_fencing() -> Rules:
         return after, effects
 
     return Rules(reshape_step=step)
+
+
+def forgotten_before_deleted() -> Rules:
+    """The record forgets segments before their topics are deleted."""
+
+    def step(state: Any, event: Any) -> Any:
+        after, effects = pruning.step(state, event)
+        if after.phase is pruning.Phase.MARK and effects:
+            [write] = effects
+            effects = (replace(write, record=write.record.pruned()),)
+        return after, effects
+
+    return Rules(pruning_step=step)

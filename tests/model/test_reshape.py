@@ -15,7 +15,7 @@ from magnetar.scalable.machines import reshape, subscription_change
 from magnetar.scalable.record.record import Kind
 from tests.model import mutants
 from tests.model.explore import Found, explore
-from tests.model.world import Cluster, Delete, Recreate, Rules
+from tests.model.world import Cluster, Delete, Prune, Recreate, Rules
 
 
 def split(segment: int, op: str = "") -> reshape.Request:
@@ -26,7 +26,7 @@ def merge(*segments: int) -> reshape.Request:
     return reshape.Request("merge", Kind.MERGE, tuple(SegmentId(one) for one in segments), now_ms=1)
 
 
-DELETE, RECREATE = Delete("delete"), Recreate("create")
+DELETE, RECREATE, PRUNE = Delete("delete"), Recreate("create"), Prune("prune")
 SUBSCRIBE = subscription_change.create("subscribe", "s")
 UNSUBSCRIBE = subscription_change.delete("unsubscribe", "s")
 
@@ -91,6 +91,14 @@ ROWS = {
         Row("a child is refused", 1, (split(0),), 75, refuse=(SegmentId(2), 0)),
         Row("a child is refused, a crash", 1, (split(0),), 542, refuse=(SegmentId(2), 0), faults=CRASH),
         Row("a child is refused to the second leader", 1, (split(0),), 16167, refuse=(SegmentId(2), 2), faults=EXPIRY),
+        Row("split, prune", 1, (split(0), PRUNE), 103),
+        Row("split, prune, a crash", 1, (split(0), PRUNE), 526, faults=CRASH),
+        Row("split, prune, a lost answer", 1, (split(0), PRUNE), 631, faults=LOSS),
+        Row("split, prune, a silent expiry", 1, (split(0), PRUNE), 11819, faults=EXPIRY),
+        Row("two splits, prune", 1, (split(0), split(1), PRUNE), 957),
+        Row("split, prune while subscribing", 1, (split(0), PRUNE), 11132, work=(SUBSCRIBE,)),
+        Row("split, prune while unsubscribing", 1, (split(0), PRUNE), 11132, work=(UNSUBSCRIBE,), subscribed=("s",)),
+        Row("split, prune, delete, create again", 1, (split(0), PRUNE, DELETE, RECREATE), 5114),
         Row("one split, a silent expiry and a crash", 1, (split(0),), 8801, faults=CRASH | EXPIRY),
     ]
 }
@@ -124,6 +132,7 @@ def test_nothing_goes_wrong_in_any_interleaving_of(name: str, record_property: C
         (mutants.id_counter_restarted, "split, delete, create again", ""),
         (mutants.no_term, "a child is refused to the second leader", ""),
         (mutants.leadership_believed_without_proof, "one split, a silent expiry and a crash", "left for ever"),
+        (mutants.forgotten_before_deleted, "split, prune, a crash", "orphan topics"),
         (mutants.abort_without_fencing, "a child is refused to the second leader", "dead"),
     ],
     ids=lambda one: one.__name__ if callable(one) else "",

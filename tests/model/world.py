@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from magnetar.base.errors import Fenced, Refused
 from magnetar.base.ids import Position, SegmentId, Term
 from magnetar.cluster.calls import topic_calls
-from magnetar.layout.segment import Ending
-from magnetar.scalable.machines import admission, deletion, reshape, subscription_change, takeover
+from magnetar.layout.segment import Ending, State
+from magnetar.scalable.machines import admission, deletion, pruning, reshape, subscription_change, takeover
 from magnetar.scalable.machines import effects as machines_effects
 from magnetar.scalable.record import record
 from magnetar.scalable.record.record import Lifecycle, Record
@@ -99,6 +99,7 @@ class Rules:
     reshape_begin: Callable[..., Any] = reshape.begin
     reshape_step: Callable[..., Any] = reshape.step
     deletion_step: Callable[..., Any] = deletion.step
+    pruning_step: Callable[..., Any] = pruning.step
     subscriptions_step: Callable[..., Any] = subscription_change.step
     check_provision: Callable[..., bool] = admission.check_provision
     check_term: Callable[..., None] = admission.check_term
@@ -108,6 +109,12 @@ class Rules:
 
 
 class Delete(NamedTuple):
+    op: str
+
+
+class Prune(NamedTuple):
+    """Of everything that is sealed when a leader takes it up: no segment has messages here."""
+
     op: str
 
 
@@ -203,7 +210,7 @@ class Cluster:
 
             yield from self._outcomes(f"{name}: ", rest, op, call, answered)
         phase = broker.lead.phase
-        work = bool(world.asked) or (current is not None and (current.intent or not current.is_live))
+        work = bool(world.asked) or (current is not None and (current.intent or not current.is_live or current.going()))
         if phase is takeover.Phase.FOLLOWING and not world.lock and work and current and not _gone(current):
             yield f"{name}: needed", self._to_broker(index, world, LEAD, takeover.Needed()), False
         leading = phase is takeover.Phase.LEADING
@@ -215,6 +222,9 @@ class Cluster:
                 if not isinstance(one, Recreate):
                     rest = world._replace(asked=tuple(other for other in world.asked if other != one))
                     yield f"{name}: asked for {one.op}", self._take_up(rest, index, one), False
+        going = current is not None and current.is_live and current.going()
+        if leading and going and not any(isinstance(state, pruning.Pruning) for _, state in broker.tasks):
+            yield f"{name}: looks for segments to prune", self._take_up(world, index, Prune("prune")), False
         if world.crashes and phase is not takeover.Phase.FOLLOWING:
             ghosts = self._under_way(world, (call for _, call in broker.pending))
             down = self._with(world, index, Broker(up=False))
@@ -255,9 +265,8 @@ class Cluster:
             return world
         for number, (name, state) in enumerate(broker.tasks):
             if name == op:
-                decide = self.rules.deletion_step if isinstance(state, deletion.Deletion) else self.rules.reshape_step
-                after, effects = decide(state, event)
-                final = after.phase in reshape.FINAL or after.phase in deletion.FINAL
+                after, effects = self._decider(state)(state, event)
+                final = after.phase in reshape.FINAL or after.phase in deletion.FINAL or after.phase in pruning.FINAL
                 if final:
                     world = self._with(
                         world, index, broker._replace(tasks=broker.tasks[:number] + broker.tasks[number + 1 :])
@@ -268,6 +277,15 @@ class Cluster:
                     world = self._with(world, index, broker._replace(tasks=tasks))
                 return self._task_effects(world, index, op, effects)
         return world
+
+    def _decider(self, state: Any) -> Callable[..., Any]:
+        match state:
+            case deletion.Deletion():
+                return self.rules.deletion_step
+            case pruning.Pruning():
+                return self.rules.pruning_step
+            case _:
+                return self.rules.reshape_step
 
     def _let_go(self, world: World, index: int, ops: set[str]) -> World:
         """Nobody waits for these calls any more; they may still arrive."""
@@ -323,6 +341,10 @@ class Cluster:
         term, incarnation = broker.lead.term, broker.lead.incarnation
         if isinstance(request, Delete):
             state, effects = deletion.begin(request.op, term=term, incarnation=incarnation)
+        elif isinstance(request, Prune):
+            found: Record | None = world.record.value
+            sealed = [] if found is None else [one.id for one in found.layout.segments if not one.is_active]
+            state, effects = pruning.begin(request.op, term=term, incarnation=incarnation, empty=frozenset(sealed))
         else:
             state, effects = self.rules.reshape_begin(request, term=term, incarnation=incarnation)
         return self._started(world, index, state, effects)
@@ -501,6 +523,8 @@ class Cluster:
         topics = {one.id: one for one in world.topics.value}
         for one in current.layout.segments:
             topic = topics.get(one.id)
+            if topic is None and one.state is State.PRUNING:
+                continue
             if topic is None:
                 return f"the record names segment {one.id}, which does not exist"
             if not one.is_active and not topic.sealed:
@@ -522,6 +546,8 @@ class Cluster:
             return "a deletion is left for ever"
         if current.intent is not None:
             return "an intent is left for ever"
+        if current.going():
+            return "a segment is pruned for ever"
         live = {(one.name, one.life) for one, _ in world.subscriptions.value}
         for one in current.layout.active:
             if topics[one.id].sealed:

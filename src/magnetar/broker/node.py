@@ -53,6 +53,7 @@ from magnetar.broker.handlers.topic_pattern import Pattern, compiled
 from magnetar.broker.memory_shares import connections_max, loaded_topics_max, share_of
 from magnetar.broker.metrics.counters import BrokerMetrics
 from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
+from magnetar.broker.segments.contents import SegmentContents
 from magnetar.broker.segments.segments import Segments
 from magnetar.broker.segments.sizes import SegmentSizes
 from magnetar.broker.staged.stages import sinks_of
@@ -153,7 +154,14 @@ class Node:
         self.peers = Peers(PeerRouter(self) if carrier is None else carrier)
         self.segments = Segments(self)
         self.scalable = ScalableTopics(
-            metadata, runtime, self.peers, self.served, settings, in_use=self.segments.in_use, failed=self.task_failed
+            metadata,
+            runtime,
+            self.peers,
+            self.served,
+            settings,
+            contents=SegmentContents(self),
+            in_use=self.segments.in_use,
+            failed=self.task_failed,
         )
         self.watches = Watches(following(self.scalable.watch))
         self.sizes = SegmentSizes(self)

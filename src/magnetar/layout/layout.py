@@ -154,6 +154,7 @@ class Layout:
             for one in before
         }
         splits = bucket_splits(buckets) if buckets else _buckets(before, len(children))
+        depth = max(one.merge_depth for one in before) + (len(before) > 1 and not before[0].legacy_topic)
         for child in children:
             changed[child.id] = Segment(
                 child.id,
@@ -162,6 +163,7 @@ class Layout:
                 created_epoch=shown,
                 created_ms=now_ms,
                 bucket_splits=splits,
+                merge_depth=depth,
             )
         return self._with(changed, Epoch(self.epoch + 1), generation=shown)
 
@@ -193,17 +195,18 @@ class Layout:
             {segment.id: replace(segment, state=State.PRUNING) for segment in chosen}, Epoch(self.epoch + 1)
         )
 
-    def removed(self, id: SegmentId) -> Layout:
-        """Without a sealed segment; its neighbours forget it."""
-        gone = self.segment(id)
-        if gone.is_active:
-            raise InvalidRange(f"cannot prune an active segment: {id}")
-        changed = {child: self.segment(child) for child in gone.children}
-        changed = {key: replace(one, parents=_without(one.parents, id)) for key, one in changed.items()}
-        for parent in gone.parents:
-            before = self.segment(parent)
-            changed[parent] = replace(before, children=_without(before.children, id))
-        return self._with(changed, Epoch(self.epoch + 1), without=id, generation=self.shown_epoch + 1)
+    def removed(self, *ids: SegmentId) -> Layout:
+        """Without these sealed segments, one change of the layout later; their neighbours forget them."""
+        gone = frozenset(ids)
+        changed: dict[SegmentId, Segment] = {}
+        for segment in [self.segment(id) for id in ids]:
+            if segment.is_active:
+                raise InvalidRange(f"cannot prune an active segment: {segment.id}")
+            for id in {*segment.parents, *segment.children} - gone:
+                neighbour = self.segment(id)
+                parents, children = _without(neighbour.parents, gone), _without(neighbour.children, gone)
+                changed[id] = replace(neighbour, parents=parents, children=children)
+        return self._with(changed, Epoch(self.epoch + 1), without=gone, generation=self.shown_epoch + 1)
 
     def _active(self, id: SegmentId) -> Segment:
         segment = self.segment(id)
@@ -216,12 +219,10 @@ class Layout:
         changed: Mapping[SegmentId, Segment],
         epoch: Epoch,
         *,
-        without: SegmentId | None = None,
+        without: frozenset[SegmentId] = frozenset(),
         generation: int | None = None,
     ) -> Layout:
-        after = {**self._by_id, **changed}
-        if without is not None:
-            del after[without]
+        after = {id: one for id, one in {**self._by_id, **changed}.items() if id not in without}
         layout = self._numbered(epoch=epoch)
         object.__setattr__(layout, "segments", tuple(after[id] for id in sorted(after)))
         object.__setattr__(layout, "generation", self.generation if generation is None else generation)
@@ -267,8 +268,8 @@ def _buckets(parents: Sequence[Segment], children: int) -> tuple[int, ...]:
     return bucket_splits(min(max(1, together // children), SEGMENT_BUCKETS_MAX))
 
 
-def _without(ids: tuple[SegmentId, ...], id: SegmentId) -> tuple[SegmentId, ...]:
-    return tuple(one for one in ids if one != id)
+def _without(ids: tuple[SegmentId, ...], gone: frozenset[SegmentId]) -> tuple[SegmentId, ...]:
+    return tuple(one for one in ids if one not in gone)
 
 
 def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:

@@ -53,6 +53,7 @@ class Segment:
     ending: Ending | None = None
     legacy_topic: str = ""  # the data is in this plain topic
     bucket_splits: tuple[int, ...] = ()  # first hashes of entry buckets 1..N-1
+    merge_depth: int = 0  # merges on the longest way to it; it stays when the ancestors are pruned
     unknown: str = field(default="", repr=False)
     form: bytes = field(default=b"", init=False, repr=False, compare=False)  # kept by the code that stores it: `keep`
 

@@ -39,6 +39,7 @@ from magnetar.scalable.consumers.registrations import StreamRegistrations
 from magnetar.scalable.leader.controller import Controller, ControllerContext
 from magnetar.scalable.leader.metrics import LeaderMetrics
 from magnetar.scalable.leader.operations import Operation, Operations, begun
+from magnetar.scalable.leader.pruner import Contents, is_due
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.leader.subscription_runner import work
 from magnetar.scalable.leader.sweep import sweep
@@ -76,6 +77,7 @@ class ScalableTopics:
         brokers: Brokers,
         settings: Settings,
         *,
+        contents: Contents,
         in_use: Callable[[TopicName], None],
         failed: Callable[[str, BaseException], None],
     ) -> None:
@@ -98,6 +100,7 @@ class ScalableTopics:
             runtime=runtime,
             records=self.records,
             segment_client=self._segment_client,
+            contents=contents,
             locks=self._locks,
             operations=self._operations,
             me=lambda: brokers.ownership.me,
@@ -121,7 +124,12 @@ class ScalableTopics:
         """Continues unfinished operations; does nothing if scalable topics are switched off."""
         if self.enabled:
             self._walk = self.walk()
-            self._runtime.spawn(self._owner, sweep(self._walk, self.poke, self._runtime.wall))
+            self._runtime.spawn(
+                self._owner, sweep(self._walk, self.poke, self._runtime.wall, prunable=self._is_prunable)
+            )
+
+    async def _is_prunable(self, name: TopicName, record: Record) -> bool:
+        return await is_due(name, record, self._context.contents)
 
     def walk(self) -> TopicWalk:
         """Over the topics that this broker minds."""

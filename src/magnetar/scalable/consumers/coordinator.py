@@ -227,7 +227,8 @@ class Coordinator:
                     if segment in self._open:
                         self._ask(("drained", segment, seeks), partial(self._ask_drained, segment, life, seeks))
                 case drain.StoreLatches(latched=latched):
-                    await self._kept.store(partial(drain.latch, seeks=self._drain.seeks, latched=latched))
+                    latch = partial(drain.latch, seeks=self._drain.seeks, latched=latched, layout=self._layout)
+                    await self._kept.store(latch)
                     self._runtime.mark(
                         "latch.written", topic=str(self._term.name), subscription=self.name, latched=latched
                     )

@@ -29,6 +29,7 @@ from magnetar.metadata.store import Change, Event, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.leader.operations import Operations
+from magnetar.scalable.leader.pruner import Contents
 from magnetar.scalable.leader.retry_pause import Pause
 from magnetar.scalable.leader.segment_client import SegmentClient
 from magnetar.scalable.leader.term import Term
@@ -49,6 +50,7 @@ class ControllerContext:
     runtime: Runtime
     records: RecordStore
     segment_client: SegmentClient
+    contents: Contents
     locks: Locks
     operations: Operations
     me: Callable[[], Broker]

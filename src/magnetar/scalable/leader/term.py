@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
 from magnetar.base.names import TopicName
 from magnetar.metadata import paths
@@ -25,12 +26,14 @@ from magnetar.scalable.consumers.group import Group
 from magnetar.scalable.consumers.stream_coordinator import StreamCoordinator
 from magnetar.scalable.leader.migration import carry
 from magnetar.scalable.leader.operations import Operation
+from magnetar.scalable.leader.pruner import Pruner
 from magnetar.scalable.leader.runner import MachineRunner
 from magnetar.scalable.leader.subscription_runner import work
-from magnetar.scalable.machines import deletion, effects, reshape
+from magnetar.scalable.machines import deletion, effects, pruning, reshape
 from magnetar.scalable.machines import seek as machines_seek
 from magnetar.scalable.machines.deletion import Deletion
 from magnetar.scalable.machines.effects import Call, Finished, StepDown
+from magnetar.scalable.machines.pruning import Pruning
 from magnetar.scalable.machines.reshape import Phase, Request, Reshape
 from magnetar.scalable.machines.seek import Seeking
 from magnetar.scalable.machines.subscription_change import SubscriptionChange
@@ -43,9 +46,9 @@ if TYPE_CHECKING:
 log = get("controller")
 
 T = TypeVar("T")
-M = TypeVar("M", Reshape, Deletion, Seeking)
+M = TypeVar("M", Reshape, Deletion, Seeking, Pruning)
 
-P, D = Phase, deletion.Phase
+P, D, R = Phase, deletion.Phase, pruning.Phase
 STEPS: dict[tuple[Phase, Phase], str] = {
     (P.INTENT, P.PROVISION): "intended",
     (P.PROVISION, P.CHECK): "provisioned",
@@ -74,6 +77,13 @@ DELETION_STEPS: dict[tuple[deletion.Phase, deletion.Phase], str] = {
     (D.UNSUBSCRIBE, D.BURY): "unsubscribed",
     (D.BURY, D.DONE): "buried",
 }
+PRUNING_STEPS: dict[tuple[pruning.Phase, pruning.Phase], str] = {
+    (R.MARK, R.DELETE): "marked",
+    (R.LIST, R.DELETE): "found",
+    (R.LOOK, R.DELETE): "found",
+    (R.DELETE, R.FORGET): "deleted",
+    (R.FORGET, R.DONE): "forgotten",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,10 @@ def _deletion_label(before: Deletion, event: effects.Event, after: Deletion) -> 
     return DELETION_STEPS.get((before.phase, after.phase), "")
 
 
+def _pruning_label(before: Pruning, event: effects.Event, after: Pruning) -> str:
+    return PRUNING_STEPS.get((before.phase, after.phase), "")
+
+
 def _seek_label(before: Seeking, event: effects.Event, after: Seeking) -> str:
     if after.phase is not before.phase:
         return after.phase.name.lower()
@@ -102,6 +116,7 @@ def _seek_label(before: Seeking, event: effects.Event, after: Seeking) -> str:
 RESHAPE = MachineKind("reshape", reshape.step, _reshape_label)
 DELETION = MachineKind("deletion", deletion.step, _deletion_label)
 SEEK = MachineKind("seek", machines_seek.step, _seek_label)
+PRUNING = MachineKind("pruning", pruning.step, _pruning_label)
 
 
 class Term:
@@ -130,6 +145,7 @@ class Term:
         self._loading: dict[str, asyncio.Task[Coordinator | None]] = {}
         self._stop = context.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
         self.spawn(self._restore())
+        self.spawn(Pruner(name, context.contents, record=self._current, prune=self._prune).run())
 
     @property
     def busy(self) -> bool:
@@ -195,6 +211,20 @@ class Term:
         self._prove()
         return outcome
 
+    # Pruning
+
+    async def _current(self) -> Record | None:
+        record, _ = await self.context.records.fresh(self.name)
+        return record if record is not None and record.term == self.number else None
+
+    async def _prune(self, empty: frozenset[SegmentId]) -> None:
+        """One round. It takes no turn of the reshapes: an owner that does not answer must not delay them."""
+        op = f"prune-{self.number}-{self.context.runtime.rng('operations').getrandbits(32):08x}"
+        operation = self.context.operations.begin(self.name, op, "PRUNE", self.context.runtime.wall())
+        begun = pruning.begin(op, term=self.number, incarnation=self.incarnation, empty=empty)
+        await self._drive(PRUNING, begun, operation)
+        await self.look()
+
     # Seeks
 
     def seek(
@@ -235,7 +265,7 @@ class Term:
             self._ended(operation, state.phase.name, outcome)
             return outcome
 
-    async def _perform(self, state: Reshape | Deletion | Seeking, call: Call) -> effects.Event:
+    async def _perform(self, state: Reshape | Deletion | Seeking | Pruning, call: Call) -> effects.Event:
         if isinstance(state, Seeking) and state.waits and isinstance(call, effects.ReadSubscription):
             await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
         if isinstance(call, effects.AskOwner):

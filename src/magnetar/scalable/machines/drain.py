@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from magnetar.base import validation
 from magnetar.base.ids import Position, SegmentId
 from magnetar.layout.layout import Layout
+from magnetar.layout.segment import State
 from magnetar.scalable.record.subscription import Subscription
 
 
@@ -87,7 +88,7 @@ class Drain:
     seeks: int
     latched: frozenset[SegmentId] = frozenset()  # as stored
     unstored: frozenset[SegmentId] = frozenset()  # drained, not stored yet
-    sealed: frozenset[SegmentId] = frozenset()  # of the layout last seen
+    sealed: frozenset[SegmentId] = frozenset()  # of the layout last seen, without those that are being pruned
 
 
 Step = tuple[Drain, tuple[Effect, ...]]
@@ -98,11 +99,15 @@ def restore(subscription: Subscription) -> Drain:
     return Drain(subscription.life, subscription.seeks, frozenset(subscription.latched))
 
 
-def latch(subscription: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
-    """A subscription that a seek has changed in between keeps its latches; the drain belongs to the state before."""
+def latch(subscription: Subscription, *, seeks: int, latched: tuple[SegmentId, ...], layout: Layout) -> Subscription:
+    """A subscription that a seek has changed in between keeps its latches; the drain belongs to the state before. A
+    pruned segment needs no latch: the list does not grow with the history of the topic."""
     if subscription.seeks != seeks:
         return subscription
-    return replace(subscription, latched=tuple(sorted({*subscription.latched, *latched})))
+    both = {*subscription.latched, *latched}
+    return replace(
+        subscription, latched=tuple(sorted(id for id in both if id in layout or id >= layout.next_segment_id))
+    )
 
 
 def step(state: Drain, event: Event) -> Step:
@@ -110,7 +115,8 @@ def step(state: Drain, event: Event) -> Step:
     if validation.enabled:
         validate(after)
         assert after.life == state.life, "a drain belongs to one incarnation of the subscription"
-        assert after.latched >= state.latched or after.seeks > state.seeks, "only a seek takes a latch back (H-D7)"
+        kept = state.latched & after.sealed  # that of a pruned segment is dropped
+        assert after.latched >= kept or after.seeks > state.seeks, "only a seek takes a latch back (H-D7)"
     return after, effects
 
 
@@ -123,7 +129,7 @@ def validate(state: Drain) -> None:
 def _step(state: Drain, event: Event) -> Step:
     match event:
         case LayoutSeen(layout=layout):
-            sealed = frozenset(one.id for one in layout.segments if not one.is_active)
+            sealed = frozenset(one.id for one in layout.segments if one.state is State.SEALED)
             listed = {one.id for one in layout.segments}
             state = replace(state, sealed=sealed, unstored=state.unstored & listed)
             return state, (*_ask(state), Reassign())

@@ -75,10 +75,11 @@ class WriteRecord:
 
 @dataclass(frozen=True, slots=True)
 class ListSubscriptions:
-    """All of this life that are LIVE, of types that have cursors (H-D8)."""
+    """All of this life that are LIVE, of types that have cursors (H-D8); with `groups`, those of readers too."""
 
     op: str
     incarnation: int
+    groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)

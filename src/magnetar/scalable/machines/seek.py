@@ -165,7 +165,9 @@ def _listed(state: Seeking, event: RecordRead) -> Step:
     layout = record.layout
     places = tuple(place for place in state.target.places if place[0] in layout)  # pruned segments are left out
     moves = stops(replace(state.target, places=places), layout)
-    state = replace(state, record=record, left=frozenset(moves), drained=frozenset())
+    going = frozenset(record.going())  # they hold no message any more: nothing of them is read again
+    moves = {id: move for id, move in moves.items() if id not in going}
+    state = replace(state, record=record, left=frozenset(moves), drained=going)
     if not moves:
         return _finish(state)
     calls = tuple(AskOwner(layout.child(id), _reset(state.op, subscription, moves[id])) for id in sorted(moves))
@@ -191,9 +193,13 @@ def _moved(state: Seeking, event: CursorReset) -> Step:
 
 
 def _move_refused(state: Seeking, event: CallRefused) -> Step:
-    """A segment, or its cursor, that is gone needs no move"""
+    """A segment, or its cursor, that is gone needs no move. A sealed one was pruned: consumers do not wait for it"""
     assert isinstance(event.call, AskOwner)
-    return _seen_to(state, event.call.segment.id)
+    assert state.record is not None
+    segment = state.record.layout.segment(event.call.segment.id)
+    if not segment.is_active:
+        state = replace(state, drained=state.drained | {segment.id})
+    return _seen_to(state, segment.id)
 
 
 def _seen_to(state: Seeking, segment: SegmentId) -> Step:

@@ -54,6 +54,7 @@ class _Segment(msgspec.Struct, omit_defaults=True):
     lastPublishMs: int = 0
     legacyTopicName: str = ""
     entryBucketSplits: tuple[int, ...] = ()
+    mergeDepth: int = 0
 
 
 class _Child(msgspec.Struct):
@@ -266,6 +267,7 @@ def _segment_form(segment: Segment) -> _Segment:
         lastPublishMs=ending.last_publish_ms if ending else 0,
         legacyTopicName=segment.legacy_topic,
         entryBucketSplits=segment.bucket_splits,
+        mergeDepth=segment.merge_depth,
     )
 
 
@@ -348,6 +350,7 @@ def _segment(key: str, data: bytes) -> Segment:
         ending=ending,
         legacy_topic=form.legacyTopicName,
         bucket_splits=form.entryBucketSplits,
+        merge_depth=form.mergeDepth,
         unknown=_unknown(raw, _Segment),
     )
     segment.keep(data)

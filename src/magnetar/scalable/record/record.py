@@ -18,7 +18,7 @@ from magnetar.base.limits import HISTORY_RESHAPES_MAX
 from magnetar.layout.layout import Child, Layout, initial
 from magnetar.layout.plain_layout import grown, is_plain, synthetic
 from magnetar.layout.routing import Routing
-from magnetar.layout.segment import Ending
+from magnetar.layout.segment import Ending, State
 
 NO_TERM = Term(0)
 
@@ -128,8 +128,9 @@ class Record:
         return (one for one in self.everything() if not (plain and one.legacy_topic))
 
     def sealed_by(self, op: str) -> bool:
-        """Whether this operation was committed: how a lost answer is found out (H-A7)."""
-        return any(one.sealed_by == op for one in self.layout.segments)
+        """Whether this operation was committed: how a lost answer is found out (H-A7). Its parents may be pruned."""
+        done = (past.op for past in reversed(self.history) if past.outcome is Outcome.DONE)
+        return op in done or any(one.sealed_by == op for one in self.layout.segments)
 
     # Changes
 
@@ -160,6 +161,18 @@ class Record:
         """Without the abandoned intent; its ids stay burned (H-A10, H-C2)."""
         past = _past(self._intent(), Outcome.ABORTED, self.layout.shown_epoch, now_ms)
         return replace(self, intent=None, history=_with(self.history, past))
+
+    def pruning(self, ids: Sequence[SegmentId]) -> Record:
+        """The topics of these sealed segments are being deleted."""
+        return replace(self, layout=self.layout.pruning(ids))
+
+    def pruned(self) -> Record:
+        """Without the PRUNING segments: their topics are gone (H-H1)."""
+        return replace(self, layout=self.layout.removed(*self.going()))
+
+    def going(self) -> tuple[SegmentId, ...]:
+        """The PRUNING segments."""
+        return tuple(one.id for one in self.layout.segments if one.state is State.PRUNING)
 
     def grown(self, topics: Sequence[str]) -> Record:
         """A partitioned topic that was not migrated has more partitions."""
@@ -256,4 +269,10 @@ def _past(intent: Intent, outcome: Outcome, epoch: Epoch, now_ms: int) -> PastRe
 
 
 def _with(history: tuple[PastReshape, ...], past: PastReshape) -> tuple[PastReshape, ...]:
-    return (*history, past)[-HISTORY_RESHAPES_MAX:]
+    """The newest ones. The last of each kind that was carried out stays: cool-downs are counted from it."""
+    longer = (*history, past)
+    if len(longer) <= HISTORY_RESHAPES_MAX:
+        return longer
+    last = {one.kind: one for one in longer if one.outcome is Outcome.DONE}
+    oldest = next(index for index, one in enumerate(longer) if last.get(one.kind) is not one)
+    return longer[:oldest] + longer[oldest + 1 :]

@@ -135,7 +135,9 @@ class RecordStore:
                 return RecordWritten(call.op, await self.write(name, call.record, call.version))
             case ListSubscriptions():
                 all = [one for one, _ in await self.subscriptions(name, call.incarnation)]
-                live = [one for one in all if one.standing is SubscriptionState.LIVE and one.has_cursors]
+                live = [one for one in all if one.standing is SubscriptionState.LIVE]
+                if not call.groups:
+                    live = [one for one in live if one.has_cursors]
                 return SubscriptionsListed(call.op, tuple(live))
             case ReadSubscription():
                 return SubscriptionRead(call.op, *await self.subscription(name, call.name))

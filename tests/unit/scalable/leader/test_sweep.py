@@ -8,8 +8,13 @@ from magnetar.base.limits import TOMBSTONE_S
 from magnetar.base.names import TopicName
 from magnetar.metadata import paths
 from magnetar.scalable.leader.sweep import sweep_once
+from magnetar.scalable.record.record import Record
 from tests.unit.scalable.leader.test_controller import attempt
 from tests.unit.scalable.world import NAME, Cluster, Member, pass_s, spawn
+
+
+async def nothing_to_prune(name: TopicName, record: Record) -> bool:
+    return False
 
 
 async def unfinished(member: Member) -> list[TopicName]:
@@ -19,7 +24,7 @@ async def unfinished(member: Member) -> list[TopicName]:
 async def swept(member: Member, now_ms: int) -> list[TopicName]:
     walk = member.service.walk()
     try:
-        return await sweep_once(walk, now_ms)
+        return await sweep_once(walk, now_ms, nothing_to_prune)
     finally:
         walk.close()
 

@@ -17,6 +17,7 @@ from magnetar.scalable.machines.drain import (
     SegmentDrained,
     StoreLatches,
     drained,
+    latch,
     restore,
     step,
 )
@@ -90,3 +91,20 @@ def test_latches_survive_failover_and_rest_is_requested_h_f3():
 def test_subscription_made_anew_under_same_name_is_another_one():
     state = watching()
     assert step(state, LatchesStored(replace(STORED, life=9, latched=(S0,)))) == (state, ())
+
+
+def test_latches_of_pruned_segments_are_dropped():
+    pruned = LAYOUT.pruning([S0]).removed(S0)
+    stored = replace(STORED, latched=(S0,))
+    assert latch(stored, seeks=2, latched=(S0, S1), layout=pruned).latched == (S1,)
+    assert latch(stored, seeks=2, latched=(S0, S1), layout=LAYOUT).latched == (S0, S1)
+    newer = SegmentId(LAYOUT.next_segment_id)
+    assert latch(stored, seeks=2, latched=(newer,), layout=pruned).latched == (newer,), "a layout not seen yet"
+    state, _ = step(restore(stored), LayoutSeen(pruned))
+    state, _ = step(state, LatchesStored(replace(stored, latched=(S1,))))
+    assert state.latched == {S1}
+
+
+def test_segment_being_pruned_is_not_asked_about():
+    _, effects = step(restore(STORED), LayoutSeen(LAYOUT.pruning([S0])))
+    assert effects == (AskDrained(S1, 4, 2), Reassign())

@@ -207,6 +207,22 @@ def test_segment_that_is_gone_needs_no_move() -> None:
         state, found = step(state, CallRefused(OP, effect, "no such topic"))  # type: ignore[arg-type]
     assert found == (ReadSubscription(OP, S),)
     assert state.phase is Phase.FINISH
+    assert state.drained == {0}, "pruned: consumers do not wait for it (H-H10)"
+
+
+def test_segment_that_is_being_pruned_is_not_moved_h_h10() -> None:
+    state, _ = looked(a_subscription(), Target(Where.EARLIEST))
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, effects = step(state, RecordRead(OP, RECORD.pruning([SegmentId(0)]), 2))
+    assert [one.segment.id for one in effects if isinstance(one, AskOwner)] == [1, 2]
+    for effect in effects:
+        assert isinstance(effect, AskOwner)
+        state, _ = step(state, CursorReset(OP, effect.segment.id, False))
+    moved = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
+    held = replace(moved, plan=Plan(5, (Hold(SegmentId(1), "c", "c"),)))
+    _, [write] = step(state, SubscriptionRead(OP, held, 8))
+    assert isinstance(write, WriteSubscription), "a descendant that a consumer has does not wait for it"
+    assert write.subscription.latched == (0,)
 
 
 def test_later_seek_supersedes_earlier_one_and_informs_it() -> None:

@@ -70,6 +70,26 @@ def test_history_is_bounded_and_keeps_newest():
     assert record.history[-1].op == f"op-{HISTORY_RESHAPES_MAX + 4}"
 
 
+def test_last_reshape_of_each_kind_stays_in_history():
+    """Cool-downs are counted from it."""
+    record = split(created(None, 1, now_ms=9))
+    for number in range(2 * HISTORY_RESHAPES_MAX):
+        record = splitting(record, f"op-{number}").abandoned("tried").cleared(now_ms=number)
+    assert len(record.history) == HISTORY_RESHAPES_MAX
+    assert [(past.op, past.outcome) for past in record.history][:2] == [
+        ("op-1", Outcome.DONE),
+        (f"op-{HISTORY_RESHAPES_MAX + 1}", Outcome.ABORTED),
+    ]
+
+
+def test_operation_is_recognised_after_its_parent_was_pruned_h_a7():
+    after = split(created(None, 1, now_ms=9))
+    pruned = after.pruning([ROOT]).pruned()
+    assert pruned.going() == ()
+    assert pruned.sealed_by("op-1")
+    assert not pruned.sealed_by("op-2")
+
+
 def test_aborted_plan_keeps_its_ids_burned_h_a10_h_c2():
     record = splitting(created(None, 1, now_ms=0)).abandoned("no room").cleared(now_ms=1)
     assert record.history[0].outcome is Outcome.ABORTED
