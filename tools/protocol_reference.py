@@ -30,7 +30,7 @@ RECORD = {
     "createdAtMs": "birth",
     "properties": "of the topic",
     "autoScalePolicy": "override of the namespace's policy",
-    "history": "the last reshapes: kind, outcome, trigger, reason, time; pruning does not erase it",
+    "history": "the last 200 reshapes: kind, outcome, trigger, reason, time; pruning does not erase them",
 }
 SEGMENT = {
     "segmentId": "never used twice under one name",
@@ -50,6 +50,7 @@ SEGMENT = {
     "lastPublishMs": "",
     "legacyTopicName": "the data is in this plain topic",
     "entryBucketSplits": "first hashes of entry buckets 1..N-1",
+    "mergeDepth": "merges on the longest way to the segment; pruning does not erase it",
 }
 
 

@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 
 from magnetar.base.ids import Position, SegmentId, Term
+from magnetar.base.limits import RECORD_PLAIN_BYTES_MAX
 from magnetar.cluster.calls.topic_calls import Delete
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.lineage import ancestors
@@ -32,7 +33,8 @@ from magnetar.scalable.machines.effects import (
     WriteRecord,
 )
 from magnetar.scalable.machines.pruning import Phase, chosen, due, held, step
-from magnetar.scalable.record.record import Record, created
+from magnetar.scalable.record.codec import encode
+from magnetar.scalable.record.record import Intent, Kind, Record, created
 from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type
 
 OP, TERM = "prune", Term(1)
@@ -141,6 +143,30 @@ def test_crowded_record_keeps_no_segment_that_never_had_message():
     few, many = (drawn(random.Random(1), count) for count in (40, 200))
     assert due(few, rule) == []
     assert len(due(many, rule)) == len(many) - len(many.active) > 100
+
+
+def reshaped(record: Record, kind: Kind, number: int) -> Record:
+    active = [one.id for one in record.layout.active]
+    ranges = record.layout.split_ranges(active[0]) if kind is Kind.SPLIT else (record.layout.merge_range(active),)
+    parents = tuple(active[:1] if kind is Kind.SPLIT else active)
+    layout, children = record.layout.burned(ranges)
+    intended = record.intended(Intent(f"op-{number}", kind, parents, children, record.term), layout)
+    return intended.committed({id: Ending(Position(1, 2), 3) for id in parents}, fence=0, now_ms=number)
+
+
+def test_record_stays_small_over_ten_thousand_reshapes():
+    record = created(None, 1, now_ms=1)
+    size_max = 0
+    for number in range(10_000):
+        record = reshaped(record, Kind.MERGE if number % 2 else Kind.SPLIT, number)
+        if number % 25 == 24:
+            size_max = max(size_max, len(encode(record)))
+            going = chosen(record.layout, [one.id for one in record.layout.segments if not one.is_active])
+            record = record.pruning(going).pruned()
+    assert size_max < RECORD_PLAIN_BYTES_MAX, "it is not even compressed"
+    assert len(record.layout) == 1
+    assert record.layout.active[0].merge_depth == 5_000, "the depth survives"
+    assert [past.op for past in record.history[-2:]] == ["op-9998", "op-9999"], "cool-downs are counted from these"
 
 
 # The machine
