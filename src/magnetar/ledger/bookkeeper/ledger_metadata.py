@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from magnetar.base.errors import Corrupt, Misuse, NotBuilt
 from magnetar.ledger.bookkeeper.digest import NO_ENTRY, DigestType
 from magnetar.ledger.bookkeeper.generated import bookkeeper_pb2 as pb
+from magnetar.ledger.store import Quorum
 
 _MAGIC = b"BookieMetadataFormatVersion\t"
 TEXT, BINARY = 2, 3
@@ -29,29 +30,14 @@ class State(IntEnum):
     CLOSED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
-    """Of `ensemble` bookies each entry is sent to `write`, and acknowledged when `ack` of them have stored it."""
+def positions(quorum: Quorum, entry: int) -> tuple[int, ...]:
+    """The write set of an entry: positions in the ensemble, in the order of preference for reads."""
+    return tuple((entry + step) % quorum.ensemble for step in range(quorum.write))
 
-    ensemble: int
-    write: int
-    ack: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.ack <= self.write <= self.ensemble:
-            raise Misuse(
-                "the quorums must be 1 <= ack <= write <= ensemble",
-                ensemble=self.ensemble,
-                write=self.write,
-                ack=self.ack,
-            )
-
-    def positions(self, entry: int) -> tuple[int, ...]:
-        """The write set of an entry: positions in the ensemble, in the order of preference for reads."""
-        return tuple((entry + step) % self.ensemble for step in range(self.write))
-
-    def contains(self, entry: int, position: int) -> bool:
-        return (position - entry) % self.ensemble < self.write
+def contains(quorum: Quorum, entry: int, position: int) -> bool:
+    """Whether the position is in the write set of the entry."""
+    return (position - entry) % quorum.ensemble < quorum.write
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +87,7 @@ class LedgerMetadata:
 
     def write_set(self, entry: int) -> tuple[str, ...]:
         bookies = self.segment(entry).bookies
-        return tuple(bookies[position] for position in self.quorum.positions(entry))
+        return tuple(bookies[position] for position in positions(self.quorum, entry))
 
     def with_segments(self, segments: tuple[Segment, ...]) -> LedgerMetadata:
         return replace(self, segments=segments)

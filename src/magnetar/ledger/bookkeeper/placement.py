@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from magnetar.base.errors import NotEnoughNodes
 from magnetar.base.limits import BOOKKEEPER_QUARANTINE_S, BOOKKEEPER_QUARANTINED_MAX
-from magnetar.ledger.bookkeeper.ledger_metadata import Quorum
+from magnetar.ledger.store import Quorum
 
 Pick: TypeAlias = Callable[[Sequence[str]], str]  # chance: one of several bookies that are equally good
 

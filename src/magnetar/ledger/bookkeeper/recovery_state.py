@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from magnetar.ledger.bookkeeper.digest import NO_ENTRY
-from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata
+from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, positions
 
 
 class Phase(Enum):
@@ -159,7 +159,7 @@ class RecoveryState:
     def _open_places(self, answered: dict[str, None]) -> int:
         """The largest number of bookies in one write set that are not among `answered`."""
         return max(
-            sum(self._ensemble[position] not in answered for position in self._quorum.positions(start))
+            sum(self._ensemble[position] not in answered for position in positions(self._quorum, start))
             for start in range(self._quorum.ensemble)
         )
 

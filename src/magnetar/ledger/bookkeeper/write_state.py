@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from magnetar.base.errors import InvalidTransition
 from magnetar.ledger.bookkeeper.digest import NO_ENTRY
-from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Segment
+from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Segment, contains, positions
 
 
 class Phase(Enum):
@@ -121,7 +121,7 @@ class WriteState:
         """Bookies that get a new entry now. A position that waits for its replacement gets it by `Send`."""
         bookies = self.ensemble
         skipped = self._skipped()
-        return [bookies[position] for position in self._quorum.positions(entry) if position not in skipped]
+        return [bookies[position] for position in positions(self._quorum, entry) if position not in skipped]
 
     def due(self) -> list[Effect]:
         """Call after an entry was added: a bookie that failed while nothing was pending is replaced now."""
@@ -131,7 +131,7 @@ class WriteState:
         """A bookie has the entry. Late answers of bookies that were replaced are ignored."""
         position = self._positions.get(bookie)
         pending = self._pending.get(entry)
-        if position is None or pending is None or not self._quorum.contains(entry, position):
+        if position is None or pending is None or not contains(self._quorum, entry, position):
             return []
         pending.stored |= 1 << position
         return self._acknowledge()
@@ -159,18 +159,18 @@ class WriteState:
             return []
         if self.phase is not Phase.CHANGING or not set(new) <= set(self._changing):
             raise InvalidTransition("an ensemble changed without a change under way", positions=sorted(new))
-        positions, before = self._changing, self.ensemble
+        replaced, before = self._changing, self.ensemble
         self.segments = self.proposal(new)
         self._positions = {bookie: position for position, bookie in enumerate(self.ensemble)}
         self.phase, self._changing, self._excluded = Phase.OPEN, (), 0
-        for position in positions:
+        for position in replaced:
             if position not in new:
                 self._vacant[position] = None
         if self._starves():
             return [Starve()]
         effects: list[Effect] = []
         for entry, pending in self._pending.items():
-            for position in self._quorum.positions(entry):
+            for position in positions(self._quorum, entry):
                 if position not in new:
                     continue
                 bit = 1 << position
@@ -248,6 +248,6 @@ class WriteState:
         """Whether a write set has too few bookies left."""
         quorum = self._quorum
         return any(
-            sum(position not in self._vacant for position in quorum.positions(start)) < quorum.ack
+            sum(position not in self._vacant for position in positions(quorum, start)) < quorum.ack
             for start in range(quorum.ensemble)
         )

@@ -14,12 +14,14 @@ from magnetar.ledger.bookkeeper.digest import DigestType
 from magnetar.ledger.bookkeeper.ledger_metadata import (
     TEXT,
     LedgerMetadata,
-    Quorum,
     Segment,
     State,
+    contains,
     decode,
     encode,
+    positions,
 )
+from magnetar.ledger.store import Quorum
 
 ROOT = Path(__file__).parents[4]
 HEADER = b"BookieMetadataFormatVersion\t3\n"
@@ -81,10 +83,10 @@ def test_segment_in_force_is_last_one_that_began() -> None:
 
 def test_write_set_follows_absolute_entry() -> None:
     quorum = Quorum(5, 3, 2)
-    assert quorum.positions(4) == (4, 0, 1)
+    assert positions(quorum, 4) == (4, 0, 1)
     for entry in range(11):
-        inside = [position for position in range(5) if quorum.contains(entry, position)]
-        assert inside == sorted(quorum.positions(entry))
+        inside = [position for position in range(5) if contains(quorum, entry, position)]
+        assert inside == sorted(positions(quorum, entry))
 
 
 def test_close_drops_segment_without_entry() -> None:

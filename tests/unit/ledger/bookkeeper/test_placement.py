@@ -8,8 +8,8 @@ import pytest
 
 from magnetar.base.errors import NotEnoughNodes
 from magnetar.base.limits import BOOKKEEPER_QUARANTINED_MAX
-from magnetar.ledger.bookkeeper.ledger_metadata import Quorum
 from magnetar.ledger.bookkeeper.placement import Candidates, Quarantine, ensemble, replacements
+from magnetar.ledger.store import Quorum
 
 TRIPLE = Quorum(3, 3, 2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Quorum, Segment
+from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Segment, positions
 from magnetar.ledger.bookkeeper.recovery_state import (
     Begin,
     Effect,
@@ -16,6 +16,7 @@ from magnetar.ledger.bookkeeper.recovery_state import (
     ReadFenced,
     RecoveryState,
 )
+from magnetar.ledger.store import Quorum
 
 OLD, NEW = Segment(0, ("x", "y", "z")), Segment(10, ("a", "b", "c"))
 
@@ -102,7 +103,7 @@ def test_entry_that_cannot_be_acknowledged_is_end() -> None:
 @pytest.mark.parametrize(("write", "ack", "absences"), [(3, 3, 1), (3, 2, 2), (3, 1, 3), (2, 2, 1), (2, 1, 2)])
 def test_absences_needed_follow_quorums(write: int, ack: int, absences: int) -> None:
     state = reading(11, write, ack)
-    bookies = [NEW.bookies[position] for position in Quorum(3, write, ack).positions(12)]
+    bookies = [NEW.bookies[position] for position in positions(Quorum(3, write, ack), 12)]
     for count, bookie in enumerate(bookies, 1):
         state.absent(bookie, 12)
         assert (state.phase is Phase.ENDED) == (count >= absences)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Quorum, Segment
+from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Segment
 from magnetar.ledger.bookkeeper.recovery_state import Begin, End, Fence, GiveUp, Keep, ReadFenced, RecoveryState
 from magnetar.ledger.bookkeeper.recovery_state import Effect as RecoveryEffect
 from magnetar.ledger.bookkeeper.write_state import Acknowledge, ChangeEnsemble, Send, WriteState
 from magnetar.ledger.bookkeeper.write_state import Effect as WriteEffect
+from magnetar.ledger.store import Quorum
 
 SEEDS = 1_500
 ENTRIES = 6

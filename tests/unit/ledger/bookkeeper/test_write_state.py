@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from magnetar.base.errors import InvalidTransition
-from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Quorum, Segment
+from magnetar.ledger.bookkeeper.ledger_metadata import LedgerMetadata, Segment
 from magnetar.ledger.bookkeeper.write_state import (
     Acknowledge,
     ChangeEnsemble,
@@ -17,6 +17,7 @@ from magnetar.ledger.bookkeeper.write_state import (
     Starve,
     WriteState,
 )
+from magnetar.ledger.store import Quorum
 
 
 class Driven:

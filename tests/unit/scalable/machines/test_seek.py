@@ -211,15 +211,15 @@ def test_segment_that_is_gone_needs_no_move() -> None:
 
 
 def test_segment_that_is_being_pruned_is_not_moved_h_h10() -> None:
-    state, _ = looked(a_subscription(), Target(Where.EARLIEST))
+    state, _ = looked(a_subscription(), Target(TargetKind.EARLIEST))
     state, _ = step(state, SubscriptionWritten(OP, 6))
     state, effects = step(state, RecordRead(OP, RECORD.pruning([SegmentId(0)]), 2))
     assert [one.segment.id for one in effects if isinstance(one, AskOwner)] == [1, 2]
     for effect in effects:
         assert isinstance(effect, AskOwner)
         state, _ = step(state, CursorReset(OP, effect.segment.id, False))
-    moved = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
-    held = replace(moved, plan=Plan(5, (Hold(SegmentId(1), "c", "c"),)))
+    moved = a_subscription(seeks=1, seek=Seek(OP, Target(TargetKind.EARLIEST)), latched=())
+    held = replace(moved, plan=StreamPlan(5, (Hold(SegmentId(1), "c", "c"),)))
     _, [write] = step(state, SubscriptionRead(OP, held, 8))
     assert isinstance(write, WriteSubscription), "a descendant that a consumer has does not wait for it"
     assert write.subscription.latched == (0,)
