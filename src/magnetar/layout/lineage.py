@@ -47,6 +47,15 @@ def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
     return False
 
 
+def merge_depths(layout: Layout) -> dict[SegmentId, int]:
+    """For each segment the most merges on one path of listed ancestors to it, its own merge included."""
+    depths: dict[SegmentId, int] = {}
+    for segment in layout.segments:  # parents come before their children: ids grow
+        above = max((depths[parent] for parent in segment.parents), default=0)
+        depths[segment.id] = above + (len(segment.parents) > 1)
+    return depths
+
+
 def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
     """The segments with only done ancestors, the done segments among them, by id. An ancestor that is not in the
     layout any more was done by everybody before it went."""

@@ -6,7 +6,7 @@ joined is `InvalidRange`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from magnetar.base.errors import InvalidRange
@@ -19,6 +19,18 @@ def cut_at(whole: HashRange, at: int) -> tuple[HashRange, ...]:
     if not whole.start < at <= whole.end:
         raise InvalidRange("the split point must leave at least one hash on each side", range=whole, at=f"{at:04x}")
     return HashRange(whole.start, at - 1), HashRange(at, whole.end)
+
+
+def cut_at_all(whole: HashRange, cuts: Sequence[int]) -> tuple[HashRange, ...]:
+    """Several parts; `cuts` are the first hashes of all but the lowest, in ascending order."""
+    starts = (whole.start, *cuts)
+    if not cuts or any(lower >= upper for lower, upper in pairwise(starts)) or cuts[-1] > whole.end:
+        raise InvalidRange(
+            "split points must ascend and leave at least one hash on each side",
+            range=whole,
+            at=[f"{at:04x}" for at in cuts],
+        )
+    return tuple(HashRange(start, end - 1) for start, end in pairwise([*starts, whole.end + 1]))
 
 
 def cut_into(whole: HashRange, parts: int) -> tuple[HashRange, ...]:

@@ -10,6 +10,7 @@ from magnetar.layout.lineage import (
     blockers,
     descendants,
     descendants_of_any,
+    merge_depths,
     open_segments,
     removable,
 )
@@ -68,3 +69,12 @@ def test_lineage_of_many_is_union_of_each():
     for chosen in (ids, ids[:2], ids[3:], [ids[-1]], []):
         assert ancestors_of_any(layout, chosen) == set().union(*(ancestors(layout, id) for id in chosen))
         assert descendants_of_any(layout, chosen) == set().union(*(descendants(layout, id) for id in chosen))
+
+
+def test_merge_depth_is_longest_path_of_merges() -> None:
+    layout = (
+        initial(4, now_ms=0).merge([SegmentId(0), SegmentId(1)], now_ms=0).merge([SegmentId(2), SegmentId(3)], now_ms=0)
+    )
+    layout = layout.merge([SegmentId(4), SegmentId(5)], now_ms=0).split(SegmentId(6), now_ms=0)
+    depths = merge_depths(layout)
+    assert [depths[SegmentId(id)] for id in range(9)] == [0, 0, 0, 0, 1, 1, 2, 2, 2]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import InvalidRange
 from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
-from magnetar.layout.range_split import cut_at, cut_into, initial, joined
+from magnetar.layout.range_split import cut_at, cut_at_all, cut_into, initial, joined
 
 
 @given(st.integers(0, SLOT_MAX - 1), st.integers(2, 40), st.integers(1, SLOT_MAX))
@@ -46,3 +46,13 @@ def test_only_neighbours_are_joined(parts):
 def test_topic_starts_with_some_segments(count):
     with pytest.raises(InvalidRange):
         initial(count)
+
+
+def test_range_is_cut_at_several_places():
+    assert [part.hex for part in cut_at_all(HashRange(10, 19), (12, 13))] == ["000a-000b", "000c-000c", "000d-0013"]
+
+
+@pytest.mark.parametrize("cuts", [(), (10,), (20,), (13, 12), (12, 12)])
+def test_places_outside_or_out_of_order_are_refused(cuts):
+    with pytest.raises(InvalidRange):
+        cut_at_all(HashRange(10, 19), cuts)
