@@ -139,7 +139,12 @@ class SingleBrokerWorld:
             store = self._metadata(store)
         local = await LocalLedgers.start("/data/ledgers", runtime, store, segment_bytes=SEGMENT_BYTES)
         ledgers = local if self._ledgers is None else self._ledgers(local)
-        node = Node(runtime=runtime, metadata=store, ledgers=ledgers, settings=Settings(None, self.settings))
+        node = Node(
+            runtime=runtime,
+            metadata=store,
+            ledgers=ledgers,
+            settings=Settings(None, {"scalableTopicAutoScaleEnabled": "false", **self.settings}),
+        )
         local.journal.on_failure.append(node.fail)
         await node.start("memory", PORT, host_shown="memory")
         await node.serve(1)

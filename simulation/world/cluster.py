@@ -311,7 +311,7 @@ class ClusterWorld:
     async def _start(self, name: str, runtime: SimulatedRuntime) -> Node:
         store = self.stores[name] = self.store.peer(runtime)
         metadata: MetadataStore = store if self.parts.metadata is None else self.parts.metadata(store)
-        settings = Settings(None, {**self.config.settings, **SECRET})
+        settings = Settings(None, {"scalableTopicAutoScaleEnabled": "false", **self.config.settings, **SECRET})
         ledgers = await self._open_ledgers(name, runtime, metadata)
         wrapped = ledgers if self.parts.ledgers is None else self.parts.ledgers(ledgers)
         carrier = SimulatedPeers()

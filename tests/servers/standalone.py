@@ -48,7 +48,7 @@ class Standalone:
         self.data = folder / "data"
         self.output = folder / "broker.log"
         self.turns = folder / "turns"
-        self.settings = dict(settings or {})
+        self.settings = {"scalableTopicAutoScaleEnabled": False, **(settings or {})}  # tests reshape themselves
         self.port = port
         self.http_port = http_port
         self.more = more

@@ -34,7 +34,7 @@ from magnetar.admin.resources import (
     topic_summaries,
     topics,
 )
-from magnetar.admin.resources.scalable import holds, migration, reshape, seek, segments, sinks
+from magnetar.admin.resources.scalable import autoscale, holds, migration, reshape, seek, segments, sinks
 from magnetar.admin.resources.scalable import topics as scalable_topics
 from magnetar.admin.route import OPEN, PEER, Route
 from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt, NotFound, NotReady
@@ -120,6 +120,7 @@ def table() -> Router:
         openapi,
         partitions,
         policies,
+        autoscale,
         reshape,
         scalable_topics,
         schemas,

@@ -89,14 +89,12 @@ OF_NAMESPACES = {
     "offloadPolicies": "offloading",
     "permissions": "authorization",
     "resourcegroup": "resource groups",
-    "scalableTopicAutoScalePolicy": "automatic splits and merges",
     "schemaAutoUpdateCompatibilityStrategy": "schema compatibility checks",
     "allowedTopicPropertyKeysForMetrics": "topic properties in metrics",
 }
 _SCALABLE = "/admin/v2/scalable/{tenant}/{namespace}/{topic}"
 _SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 OF_SCALABLE_TOPICS = {
-    f"{_SCALABLE}/autoScalePolicy": "automatic splits and merges",
     f"{_SEGMENT}/subscription/{{subscription}}/seek": "seek on a segment",
     f"{_SEGMENT}/subscription/{{subscription}}/skip-all": "skip_all on a segment",
 }

@@ -87,6 +87,7 @@ from magnetar.observe.metrics import Metrics
 from magnetar.policy.dynamic import Dynamic
 from magnetar.policy.settings import DEFAULT_LAYER, Settings
 from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.autoscale.autoscaler import AutoScaler
 from magnetar.scalable.service import ScalableTopics
 from magnetar.scalable.watch.watches import Watches, following
 from magnetar.schema.registry import Registry
@@ -165,6 +166,7 @@ class Node:
         )
         self.watches = Watches(following(self.scalable.watch))
         self.sizes = SegmentSizes(self)
+        self.autoscaler = AutoScaler(self)
         self.visits = RetentionSweeper(self)
         self.sinks, self.staging = sinks_of(self)
         self.message_bytes_max, self.frame_bytes_max = size_limits(settings, ledgers)
@@ -237,6 +239,7 @@ class Node:
         self.ownership.me = self._broker()
         self.served.watch()
         self.scalable.start()
+        self.autoscaler.start()
         self.sinks.start()
 
     async def serve(self, http_port: int) -> None:

@@ -23,6 +23,7 @@ NOUNS = {
     "key": "Keys of scalable topics: their current and earlier segments.",
     "subscription": "Subscriptions: list, create, delete, show, explain, assignments, seek, skip, clear.",
     "hold": "Holds of scalable topics keep messages for readers that commit rarely: list, show, delete.",
+    "autoscale": "Automatic splits and merges: show, set, unset, explain, history, pause, resume, simulate.",
     "namespace": "Namespaces: list, create, delete, show, set policies, their topics.",
     "schema": "Schemas of topics: list versions, show.",
     "broker": "The broker: show, settings, connections.",
@@ -44,7 +45,7 @@ SINGLE = {
 # The order of `magnetar --help`.
 TASKS = {
     "Start and try": ("standalone", "demo"),
-    "Topics and subscriptions": ("topic", "segment", "key", "subscription", "hold", "schema"),
+    "Topics and subscriptions": ("topic", "segment", "key", "subscription", "hold", "autoscale", "schema"),
     "Messages": ("message", "perf", "spark", "sink"),
     "Administration": ("broker", "tenant", "namespace", "api"),
     "This command line": ("context", "config", "completion"),

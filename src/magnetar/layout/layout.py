@@ -94,8 +94,12 @@ class Layout:
 
     # Planning: the layout that a reshape would make
 
-    def split_ranges(self, id: SegmentId, *, at: int | None = None, into: int = 2) -> tuple[HashRange, ...]:
+    def split_ranges(
+        self, id: SegmentId, *, at: int | None = None, into: int = 2, cuts: Sequence[int] = ()
+    ) -> tuple[HashRange, ...]:
         whole = self._active(id).range
+        if cuts:
+            return range_split.cut_at_all(whole, cuts)
         return range_split.cut_into(whole, into) if at is None else range_split.cut_at(whole, at)
 
     def merge_range(self, ids: Sequence[SegmentId]) -> HashRange:

@@ -105,6 +105,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     deduplicationSnapshotIntervalSeconds: int | None = None
     subscription_types_enabled: list[str] = []
     properties: dict[str, str] = {}
+    scalableTopicAutoScalePolicy: dict[str, Any] | None = None  # the override of `layout/autoscale/policy.py`
     migrated: bool = False
     numberOfTopicBuckets: int | None = None
     activeConsumerFailoverConsistentHashing: bool | None = None

@@ -702,16 +702,14 @@ _SCALABLE = [
         True,
         "Split and merge segments by their load.",
         dynamic=True,
-        honoured=False,
     ),
-    _key("scalableTopicAutoScaleIntervalSeconds", POSITIVE, 60, "Interval between two load checks.", honoured=False),
+    _key("scalableTopicAutoScaleIntervalSeconds", POSITIVE, 60, "Interval between two load checks."),
     _key(
         "scalableTopicMaxSegments",
         POSITIVE,
         64,
         "Maximum number of active segments after an automatic split.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "scalableTopicMinSegments",
@@ -719,15 +717,13 @@ _SCALABLE = [
         1,
         "Minimum number of active segments after an automatic merge.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "scalableTopicMaxDagDepth",
         POSITIVE,
         10,
-        "Maximum number of generations in the layout; above it the broker does not merge automatically.",
+        "Maximum number of merges on one path of the layout; at it the broker does not merge automatically.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "scalableTopicEntryBucketBudget",
@@ -742,18 +738,14 @@ _SCALABLE = [
         1024,
         "Maximum number of entry buckets of a segment.",
         dynamic=True,
-        honoured=False,
     ),
-    _key(
-        "scalableTopicSplitCooldownSeconds", COUNT, 60, "Minimum time between two splits.", dynamic=True, honoured=False
-    ),
+    _key("scalableTopicSplitCooldownSeconds", COUNT, 60, "Minimum time between two splits.", dynamic=True),
     _key(
         "scalableTopicMergeCooldownSeconds",
         COUNT,
         300,
         "Minimum time between two merges.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "scalableTopicMergeWindowSeconds",
@@ -761,7 +753,6 @@ _SCALABLE = [
         300,
         "Time for which segments must be idle before they are merged.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "scalableTopicRebucketCooldownSeconds",
@@ -769,7 +760,6 @@ _SCALABLE = [
         60,
         "Minimum time between two rebucketings.",
         dynamic=True,
-        honoured=False,
     ),
     *(
         _key(
@@ -778,7 +768,6 @@ _SCALABLE = [
             number,
             f"{verb} a segment {'above' if verb == 'Split' else 'below'} this number of {words} per second.",
             dynamic=True,
-            honoured=False,
         )
         for verb, what, number, words in (
             ("Split", "MsgRateIn", 10_000, "inbound messages"),
@@ -797,9 +786,8 @@ _SCALABLE = [
         1000,
         "Below this inbound message rate per second, buckets are added instead of splitting a segment.",
         dynamic=True,
-        honoured=False,
     ),
-    _key("scalableTopicLoadReportIntervalSeconds", POSITIVE, 10, "Interval between two load reports.", honoured=False),
+    _key("scalableTopicLoadReportIntervalSeconds", POSITIVE, 10, "Interval between two load reports."),
     _key(
         "scalableTopicLoadReportRateChangeThreshold",
         Kind("a number, 0 or more", lambda text: _rate(text)),

@@ -25,8 +25,9 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
 from magnetar.base.names import Domain, TopicName, check_new_topic
-from magnetar.cluster.calls.topic_calls import LeaderAnswer, LeaderRequest, Peers
+from magnetar.cluster.calls.topic_calls import LeaderAnswer, LeaderRequest, Peers, Register
 from magnetar.cluster.ownership import Broker
+from magnetar.layout.autoscale.decision import Action
 from magnetar.layout.routing import Routing
 from magnetar.metadata import paths
 from magnetar.metadata.lock import Locks
@@ -95,6 +96,7 @@ class ScalableTopics:
         self.members = self._views.members
         self._walk: TopicWalk | None = None
         self._controllers: dict[str, Controller] = {}
+        self.consumer_registered: Callable[[TopicName], None] = lambda name: None  # by clients of any broker
         self.figures = LeaderMetrics(self._operations, self._controllers)
         self._context = ControllerContext(
             runtime=runtime,
@@ -234,6 +236,15 @@ class ScalableTopics:
         """A segment of the same range follows, which as many consumers can share as it has entry buckets."""
         return await self._reshape(name, Kind.REBUCKET, [segment], wait, buckets=buckets, reason=reason)
 
+    async def scale(
+        self, name: TopicName, action: Action, *, bounds: tuple[int, int], trigger: str = "autoscale"
+    ) -> Operation:
+        """Carries out an action of automatic scaling. LimitExceeded: the number of active segments would leave the
+        bounds, as the compare-and-set sees them."""
+        how: dict[str, Any] = {"active_min": bounds[0], "active_max": bounds[1], "trigger": trigger}
+        how |= {"cuts": action.cuts, "buckets": action.buckets, "reason": action.reason}
+        return await self._reshape(name, Kind(action.kind), action.parents, True, **how)
+
     async def migrate(self, name: TopicName, *, buckets: int = 0, reason: str = "", wait: bool = True) -> Operation:
         """A plain topic that has a record becomes a scalable one: see `broker/migration/migration.py`."""
         return await self._reshape(name, Kind.MIGRATE, (), wait, buckets=buckets, reason=reason)
@@ -353,7 +364,9 @@ class ScalableTopics:
         missing subscription is created if `makes`; the first SUBSCRIBE on each segment sets its start there."""
         if kind is Type.CHECKPOINT and makes:  # a group: it stands nowhere until a member says so, by HOLD
             await self.subscribe(name, subscription, kind, earliest=True)
-        return await self._streams.register(name, subscription, consumer, listener, makes=makes)
+        assignment = await self._streams.register(name, subscription, consumer, listener, makes=makes)
+        self.consumer_registered(name)
+        return assignment
 
     @property
     def streams(self) -> StreamRegistrations:
@@ -365,7 +378,10 @@ class ScalableTopics:
 
     async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
         """By another broker, because this one leads the topic. NotReady: it does not."""
-        return await self._streams.asked(name, request)
+        answer = await self._streams.asked(name, request)
+        if isinstance(request, Register):
+            self.consumer_registered(name)
+        return answer
 
     # Looking
 

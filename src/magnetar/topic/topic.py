@@ -28,6 +28,7 @@ from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.topic.client_channel import ClientChannel
 from magnetar.topic.dedup.dedup import Dedup
 from magnetar.topic.dedup.snapshots import DedupSnapshots
+from magnetar.topic.load_meter import LoadMeter
 from magnetar.topic.measure import TopicMeter
 from magnetar.topic.producers.admission import OPEN, Admission
 from magnetar.topic.producers.producer import base_name
@@ -68,6 +69,7 @@ class Topic:
         "idle_since",
         "in_flight",
         "kept",
+        "load",
         "managed",
         "messages_in",
         "metadata",
@@ -129,6 +131,7 @@ class Topic:
         self.closing = False  # clients send these messages again after the coming CLOSE_PRODUCER
         self.closed = False
         self.in_flight = 0
+        self.load: LoadMeter | None = None  # of a segment: samples its keys
         self.messages_in = 0
         self.bytes_in = 0
         self.entries_in = 0
@@ -270,6 +273,11 @@ class Topic:
         self.messages_in += run.messages
         self.bytes_in += size
         self.entries_in += len(run.counts)
+        load = self.load
+        if load is not None:
+            load.left -= run.messages
+            if load.left < 0:
+                load.sample(run)
         if run.first == 0:
             self.trim_wanted = True  # the ledger before it is full: it may go
         if self.recall is not None:

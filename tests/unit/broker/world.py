@@ -227,7 +227,12 @@ async def serving_world(**settings: str) -> AsyncIterator[World]:
     files: Any = NoFiles()
     runtime = InlineRuntime(files)
     metadata, ledgers = HeldStore(runtime), MemoryLedgers()
-    node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=Settings(None, settings))
+    node = Node(
+        runtime=runtime,
+        metadata=metadata,
+        ledgers=ledgers,
+        settings=Settings(None, {"scalableTopicAutoScaleEnabled": "false", **settings}),
+    )
     await node.start("127.0.0.1", 6650, host_shown="localhost")
     await node.serve(8080)
     world = World(node, metadata, ledgers, runtime)

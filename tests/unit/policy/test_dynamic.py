@@ -44,8 +44,8 @@ async def test_what_cannot_be_set_is_refused_and_not_stored() -> None:
         await dynamic.unset("nosuchkey")
     with pytest.raises(Misuse):
         await dynamic.set("maxTopicsPerNamespace", "many")
-    with pytest.raises(NotBuilt, match="scalableTopicAutoScaleEnabled"):
-        await dynamic.set("scalableTopicAutoScaleEnabled", "false")
+    with pytest.raises(NotBuilt, match="dispatcherMaxReadBatchSize"):
+        await dynamic.set("dispatcherMaxReadBatchSize", "7")
     assert await store.get(PATH) is None
     await dynamic.close()
 

@@ -151,7 +151,7 @@ class Cluster:
             runtime=runtime,
             metadata=metadata,
             ledgers=ledgers,
-            settings=Settings(None, {**SECRET, **self.settings}),
+            settings=Settings(None, {**SECRET, "scalableTopicAutoScaleEnabled": "false", **self.settings}),
             cluster=True,
             carrier=carrier,
         )

@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING
 from magnetar import __version__
 from magnetar.admin.monitoring.rates import RateTracker, TopicCounts, observe
 from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
 from magnetar.base.limits import LAG_MEASURED_PER_TURN, LAG_SCRAPE_S
 from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.metrics.topic_samples import AnyTopic, SubscriptionSample, TopicSample, sample, subscriptions
+from magnetar.layout.autoscale.decision import MERGE, SPLIT
+from magnetar.layout.autoscale.load import SegmentLoad, key_share
 from magnetar.layout.lag import NO_LAG, Lag
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.observe.metrics import Histogram, Labels, Sample
+from magnetar.scalable.autoscale.decision_log import TopicScaling
 from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.topic.topic import Topic
 from magnetar.topic.write_metrics import Writes
@@ -283,7 +287,37 @@ def _scalable(node: Node, wholes: dict[str, _Whole], now_ms: int) -> Iterator[Sa
         labels = _labels(topic_name(whole))
         yield "pulsar_scalable_topic_splits_total", labels, kinds.get("SPLIT", 0)
         yield "pulsar_scalable_topic_merges_total", labels, kinds.get("MERGE", 0)
+    for scaling in list(node.autoscaler.log.topics.values()):
+        yield from _scaling(_labels(scaling.topic), scaling)
     yield from _sums(wholes.values(), now_ms)
+
+
+def _scaling(labels: Labels, scaling: TopicScaling) -> Iterator[Sample]:
+    """Automatic scaling as the last evaluation saw it: only segments with messages have series."""
+    counts = scaling.counts
+    for family, kind in (("auto_splits", SPLIT), ("auto_merges", MERGE)):
+        taken = sum(number for (each, was_taken, _), number in counts.items() if each == kind and was_taken)
+        yield f"pulsar_scalable_topic_{family}_total", labels, taken
+    yield "pulsar_scalable_topic_split_suppressed_max_segments_total", labels, counts[SPLIT, False, "max-segments"]
+    yield "pulsar_scalable_topic_merge_suppressed_max_depth_total", labels, counts[MERGE, False, "max-depth"]
+    yield "pulsar_scalable_topic_dag_depth", labels, scaling.depth
+    for (kind, was_taken, reason), number in sorted(counts.items()):
+        decided = (("kind", kind), ("taken", str(was_taken).lower()), ("reason", reason))
+        yield "magnetar_scalable_topic_decisions_total", (*labels, *decided), number
+    for name, wanted in sorted(scaling.wanted.items()):
+        yield "pulsar_subscription_wanted_consumers", (*labels, ("subscription", name)), wanted
+    for id, load in sorted(scaling.loads.items()):
+        if load.measured_s:
+            yield from _segment(labels, id, load)
+
+
+def _segment(labels: Labels, id: SegmentId, load: SegmentLoad) -> Iterator[Sample]:
+    named = (*labels, ("segment", str(id)))
+    families = ("rate_in", "throughput_in", "rate_out", "throughput_out")
+    for family, rate in zip(families, load.rates, strict=True):
+        yield f"pulsar_segment_{family}", named, round(rate, 3)
+    yield "pulsar_segment_key_share_ratio", named, round(key_share(load), 4)
+    yield "pulsar_segment_hot_key_share_ratio", named, load.hot[0].share if load.hot else 0
 
 
 def _sums(wholes: Iterable[_Whole], now_ms: int) -> Iterator[Sample]:

@@ -185,7 +185,13 @@ NOT_OBEYED = [name for name, _, _ in READ_ONLY] + list(RATES) + WRITE_ONLY
 
 
 # Of Pulsar's policies those that a namespace may be created with: of the table, or obeyed by the namespace itself.
-_OBEYED = {policy.field for policy in TABLE} | {"replication_clusters", "bundles", "properties", "numberOfTopicBuckets"}
+_OBEYED = {policy.field for policy in TABLE} | {
+    "scalableTopicAutoScalePolicy",
+    "replication_clusters",
+    "bundles",
+    "properties",
+    "numberOfTopicBuckets",
+}
 _OWN = {"deleted", "kept"}  # of the document, no policies
 _OPEN = {"auth_policies"}  # security is not built: each role may do what it is granted here, as may all others
 _UNKNOWN = {  # Pulsar's, and not among our fields
@@ -196,7 +202,6 @@ _UNKNOWN = {  # Pulsar's, and not among our fields
     "offload_deletion_lag_ms",
     "offload_policies",
     "resource_group_name",
-    "scalableTopicAutoScalePolicy",
     "schema_auto_update_compatibility_strategy",
 }
 

@@ -45,6 +45,7 @@ from magnetar.cluster.calls.topic_calls import (
     Flushed,
     Leave,
     Measure,
+    MeasureLoad,
     Register,
     Request,
     Seal,
@@ -89,6 +90,8 @@ class PeerHandlers:
         match request:
             case AwaitDrained() | AwaitReleased() | AwaitReceived() | ApplyAcks():
                 return await self._node.segments.wait(name, request)
+            case MeasureLoad():
+                return await self._node.segments.measured(name, request.interval_s)
             case Measure():
                 return await self.plans.measured(request)
             case Register() | AwaitAssignment() | Leave():

@@ -49,6 +49,7 @@ from magnetar.cluster.calls.topic_calls import (
     EnsureSegment,
     Fence,
     InspectPlainTopic,
+    MeasuredLoad,
     PlaceCursor,
     Provisioned,
     ProvisionSegment,
@@ -61,6 +62,7 @@ from magnetar.cluster.calls.topic_calls import (
     Stale,
     TermFenced,
 )
+from magnetar.layout.autoscale.load import UNLOADED
 from magnetar.layout.routing import DEFAULT, routing_of
 from magnetar.ledger.properties import number
 from magnetar.metadata import paths
@@ -71,6 +73,7 @@ from magnetar.scalable.machines import admission
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Start
 from magnetar.topic.dedup.dedup import Dedup
+from magnetar.topic.load_meter import LoadMeter
 from magnetar.topic.producers.access import Mode
 from magnetar.topic.producers.admission import Admission, Admitted
 from magnetar.topic.producers.producers import EPOCH_PROPERTY
@@ -122,6 +125,9 @@ class Segments:
         routing = record.routing if record is not None and record.routing is not None else DEFAULT
         topic.slot_of = slots(topic.name, routing)
         topic.spread_of = spreads(topic.name, routing)
+        assert topic.name.segment is not None
+        topic.load = LoadMeter(topic, topic.name.segment.range)
+        topic.load.routing = routing
         topic.admission = self._admission(topic)
         topic.after_layout = partial(self._node.watches.when_sealed, topic.name)
         await topic.recover()
@@ -185,6 +191,8 @@ class Segments:
         topic.slot_of = slots(topic.name, pinned)
         topic.spread_of = spreads(topic.name, pinned)
         topic.misrouted = misrouted(topic.name, pinned)
+        if topic.load is not None:
+            topic.load.routing = pinned
         topic.producers.access.inherit(record.fence)
         return record
 
@@ -356,6 +364,13 @@ class Segments:
             stored, _ = await self._node.scalable.records.subscription(parent, subscription.name)
             happened = stored is not None and stored.seek is None  # else its cursor is about to be moved (H-D7)
         return Awaited(happened, isinstance(request, AwaitDrained) and await complete(topic, subscription))
+
+    async def measured(self, name: TopicName, interval_s: float) -> MeasuredLoad:
+        """A segment that is not in memory has no traffic, and is not loaded for this."""
+        topic = self._node.topics.loaded.get(name.canonical)
+        if not isinstance(topic, Topic) or topic.load is None:
+            return MeasuredLoad(UNLOADED)
+        return MeasuredLoad(await topic.load.measure(interval_s))
 
     def in_use(self, name: TopicName) -> None:
         """Raises Conflict if clients use this segment on this broker."""

@@ -23,6 +23,7 @@ from magnetar.cluster.calls.broker_calls import (
     LoadedNames,
 )
 from magnetar.cluster.ownership import Broker
+from magnetar.layout.autoscale.load import SegmentLoad
 from magnetar.layout.lag import Lag
 from magnetar.layout.readable_range import ReadableRange
 from magnetar.topic.measure import RangeRequest
@@ -284,6 +285,17 @@ class PlainFacts(msgspec.Struct, frozen=True, tag=True):
     lags: dict[str, Lag] | None = None
 
 
+class MeasureLoad(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The load of a segment over at least `interval_s`; a segment that is not in memory is not loaded."""
+
+    op: str
+    interval_s: float
+
+
+class MeasuredLoad(msgspec.Struct, frozen=True, tag=True):
+    load: SegmentLoad
+
+
 class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The readable ranges of topics of one owner: one answer per request."""
 
@@ -396,9 +408,9 @@ SegmentAnswer = (
     | PlainFacts
     | Stale
 )
-OwnerRequest = Create | Seal | Delete | DropOrphan | Flush | SegmentRequest
+OwnerRequest = Create | Seal | Delete | DropOrphan | Flush | MeasureLoad | SegmentRequest
 Request = OwnerRequest | Measure | LeaderRequest
-Answer = Created | SealResult | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
+Answer = Created | SealResult | Deleted | Flushed | MeasuredAll | MeasuredLoad | SegmentAnswer | LeaderAnswer
 
 A = TypeVar("A")
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from magnetar.base.ids import SegmentId
-from magnetar.base.public import public
 
 SPLIT, MERGE, REBUCKET, NONE = "SPLIT", "MERGE", "REBUCKET", "NONE"
 
 
-@public("magnetar.admin")
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One automatic decision about a scalable topic, taken or suppressed.
 

@@ -18,7 +18,7 @@ _WEIGHT_MIN = 0.5  # what decayed below half a message is forgotten
 class KeySketch:
     """`sampled` counts the samples, and `total` is their decayed weight."""
 
-    __slots__ = ("_counts", "_errors", "_keys", "cells", "range", "sampled", "total")
+    __slots__ = ("_counts", "_errors", "_even", "_keys", "cells", "range", "sampled", "total")
 
     def __init__(self, range: HashRange) -> None:
         self.range = range
@@ -28,6 +28,7 @@ class KeySketch:
         self._counts: dict[int, float] = {}
         self._errors: dict[int, float] = {}  # by how much a count may be too high
         self._keys: dict[int, bytes] = {}
+        self._even = 0.0  # the weight of messages without keys: producers spread them evenly
 
     def add(self, slot: int, weight: float, key: bytes) -> None:
         """Slots outside of the range are ignored: a client may send any key."""
@@ -49,10 +50,21 @@ class KeySketch:
             counts[slot], self._errors[slot] = floor + weight, floor
         self._keys[slot] = key
 
+    def add_keyless(self, weight: float) -> None:
+        self._even += weight
+        self.total += weight
+        self.sampled += 1
+
+    def histogram(self) -> list[float]:
+        """The weight of each of the equal parts of the range."""
+        even = self._even / len(self.cells)
+        return [cell + even for cell in self.cells]
+
     def decay(self) -> None:
         """Called once per interval."""
         self.cells = [value / 2 for value in self.cells]
         self.total /= 2
+        self._even /= 2
         for slot in list(self._counts):
             self._counts[slot] /= 2
             self._errors[slot] /= 2

@@ -13,7 +13,6 @@ import msgspec
 
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import SEGMENT_BUCKETS_MAX, SEGMENTS_SCALED_MAX
-from magnetar.base.public import public
 
 RATES = ("msgRateIn", "bytesRateIn", "msgRateOut", "bytesRateOut")
 _INVALID = "Invalid auto split/merge configuration: "
@@ -63,7 +62,6 @@ class AutoScalePolicy:
         return replace(self, min_segments=self.held_segments, max_segments=max(self.max_segments, self.held_segments))
 
 
-@public("magnetar.admin")
 class AutoScaleOverride(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The automatic scaling that a namespace or a topic sets; None leaves a field to the next layer.
 
@@ -135,6 +133,16 @@ def _overlaid(policy: AutoScalePolicy, override: AutoScaleOverride) -> AutoScale
         values = [old if new is None else new for old, new in zip(before.values, thresholds, strict=True)]
         changed[verb] = Thresholds(*values)
     return replace(policy, **changed)
+
+
+def as_override(policy: AutoScalePolicy) -> AutoScaleOverride:
+    """All fields of an effective policy by Pulsar's names."""
+    fields: dict[str, Any] = {name: getattr(policy, own) for name, own in _FIELDS.items()}
+    for verb in ("split", "merge"):
+        thresholds: Thresholds = getattr(policy, verb)
+        for rate, value in zip(RATES, thresholds.values, strict=True):
+            fields[f"{verb}{rate[0].upper()}{rate[1:]}Threshold"] = value
+    return AutoScaleOverride(**fields)
 
 
 def check(policy: AutoScalePolicy) -> None:

@@ -38,6 +38,7 @@ from magnetar.cluster.calls.topic_calls import (
     Stale,
     SubscriptionLife,
 )
+from magnetar.layout.autoscale.load import SegmentLoad
 from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
 from magnetar.observe.log import get
@@ -133,6 +134,11 @@ class SegmentClient:
         """All ancestors of a segment that was read early are done."""
         request = topic_calls.ApplyAcks(op="applied", subscription=subscription, seeks=seeks)
         return _happened(await self._peers.owner(segment).ask(request))
+
+    async def load(self, segment: TopicName, interval_s: float) -> SegmentLoad:
+        answer = await self._peers.owner(segment).ask(topic_calls.MeasureLoad(op="load", interval_s=interval_s))
+        assert isinstance(answer, topic_calls.MeasuredLoad)
+        return answer.load
 
     async def look(self, plain: TopicName, op: str, *, guard: bool = False) -> topic_calls.PlainFacts:
         """What a plain topic has; with `guard`, and keeps until its migration is over."""

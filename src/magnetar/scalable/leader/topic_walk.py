@@ -46,6 +46,10 @@ class TopicWalk:
         if not self._reading.get(path, True) and len(self._resting) < WALK_RESTING_MAX:
             self._resting[path] = self._runtime.monotonic() + min(for_s, WALK_REST_S)
 
+    def wake(self, name: TopicName) -> None:
+        """The topic has something to do, although its record has not changed."""
+        self._resting.pop(paths.scalable(name), None)
+
     async def changed(self) -> AsyncIterator[tuple[TopicName, Record, Stat]]:
         """The topics that do not rest, with tombstones."""
         async for page in self._pages():

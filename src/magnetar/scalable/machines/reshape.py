@@ -96,7 +96,9 @@ class Request:
     into: int = 2
     trigger: str = "manual"
     reason: str = ""
+    cuts: tuple[int, ...] = ()  # of a split into unequal parts: the first hashes of all but the lowest child
     active_max: int = SEGMENTS_ACTIVE_MAX
+    active_min: int = 1
     buckets: int = 0  # of a rebucket
 
 
@@ -219,7 +221,7 @@ def _planned(state: Reshape, record: Record) -> Record:
     if request.kind is Kind.MIGRATE:
         ranges, parents = children_of(layout), tuple(one.id for one in layout.active)
     elif request.kind is Kind.SPLIT:
-        ranges = layout.split_ranges(request.parents[0], at=request.at, into=request.into)
+        ranges = layout.split_ranges(request.parents[0], at=request.at, into=request.into, cuts=request.cuts)
     elif request.kind is Kind.REBUCKET:
         if record.routing is Routing.LOW16:
             raise InvalidRange("keys of this topic are routed by low16: its segments have one entry bucket each")
@@ -229,6 +231,8 @@ def _planned(state: Reshape, record: Record) -> Record:
         ranges = (layout.merge_range(parents),)
     if len(layout.active) - len(parents) + len(ranges) > max(request.active_max, len(layout.active)):
         raise LimitExceeded("the topic would have too many active segments", segments_max=request.active_max)
+    if len(layout.active) - len(parents) + len(ranges) < min(request.active_min, len(layout.active)):
+        raise LimitExceeded("the topic would have too few active segments", segments_min=request.active_min)
     burned, children = layout.burned(ranges)
     intent = Intent(
         request.op,

@@ -58,7 +58,6 @@ async def test_dynamic_setting_of_wrong_form_is_refused_and_changes_nothing() ->
         one = "/admin/v2/brokers/configuration"
         assert (await world.ask("POST", f"{one}/maxTenants/lots")).status == 412
         assert (await world.ask("POST", f"{one}/clusterName/x")).status == 412
-        assert (await world.ask("POST", f"{one}/scalableTopicAutoScaleEnabled/true")).status == 501
         assert (await world.ask("POST", f"{one}/dispatcherMaxReadBatchSize/7")).status == 501
         assert await world.get(f"{one}/values") == {}
         await world.do("POST", f"{one}/maxTenants/2")

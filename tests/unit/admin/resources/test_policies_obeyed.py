@@ -76,6 +76,10 @@ PROOFS = {
         "test_choice_of_active_consumer_follows_namespace_then_broker",
     ),
     "persistence": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+    "scalableTopicAutoScalePolicy": (
+        "admin/resources/scalable/test_autoscale.py",
+        "test_topic_wins_over_namespace_and_namespace_over_broker",
+    ),
     "replication_clusters": ("admin/resources/test_policies.py", "test_replication_is_to_this_cluster_alone"),
     "bundles": ("cluster/test_bundles.py", "test_topic_is_in_bundle_that_vectors_say"),
     "numberOfTopicBuckets": ("admin/resources/test_namespaces.py", "test_number_of_buckets_is_fixed_at_creation"),
@@ -156,7 +160,6 @@ REFUSED: dict[str, Any] = {
     "offload_deletion_lag_ms": 1,
     "offload_policies": {"offloadersDirectory": "x"},
     "resource_group_name": "x",
-    "scalableTopicAutoScalePolicy": {"enabled": True},
     "schema_auto_update_compatibility_strategy": "Full",
 }
 # Of the class Policies of Pulsar 4.2.4, 5.0.0-M1 and later, all that a document may hold.
@@ -281,7 +284,7 @@ def test_every_route_of_namespace_policy_is_obeyed_or_refused() -> None:
     """A new route must come with a proof, or say 501."""
     root = "/admin/v2/namespaces/{tenant}/{namespace}/"
     known = {policy.name for policy in TABLE} | set(NOT_OBEYED)
-    known |= {"replication", "numberOfTopicBuckets", "properties"}
+    known |= {"replication", "numberOfTopicBuckets", "properties", "scalableTopicAutoScalePolicy"}
     written = {
         route.path.removeprefix(root)
         for route in table().routes

@@ -24,6 +24,7 @@ from magnetar.client.documents.scalable import Operation, ScalableTopicStats
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import blockers
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 
@@ -138,7 +139,15 @@ def rebucket(
         _told(session, operate(session, name, f"set entry buckets of segment {segment} to {buckets}", begin))
 
 
-def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:
+def scale(
+    topic: str,
+    segments: Count,
+    /,
+    *,
+    hold: str | None = None,
+    change: Change = CHANGE,
+    common: Common = COMMON,
+) -> None:
     """Split and merge segments until a scalable topic has the given number of active segments. The widest segments are
     split, the narrowest are merged.
 
@@ -148,13 +157,24 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
         The scalable topic.
     segments
         Wanted number of active segments.
+    hold
+        Time for which automatic scaling keeps at least this number, such as 90m or 2h. The broker then splits in
+        one step, by the load of the keys, and merges nothing.
 
     Examples
     --------
     $ magnetar topic scale topic://public/default/clicks 4 --dry-run
+    $ magnetar topic scale topic://public/default/clicks 32 --hold 2h
     $ magnetar topic scale topic://public/default/clicks 4
     """
+    hold_s = None if hold is None else _hold_s(hold)
     with opened(common, topic, change) as (session, name):
+        if hold_s is not None:
+            what = f"scale {name} to at least {segments} segments for {hold}"
+            result = session.do(what, lambda: session.admin.scalable.scale(name, segments, hold_s=hold_s))
+            if result is not None:
+                session.show(result, KeyValues({"segments before": result.before, "segments": result.after}))
+            return
         before = layout_of(session.admin.scalable.metadata(name))
         steps = plan(before, segments)
         session.describe(*reshape_parts(name, before, after_all(before, steps), steps))
@@ -166,6 +186,14 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
             if not steps:
                 session.say(f"{name} has {segments} active segments ✓")
             session.show(answers, operations_sheet(answers))
+
+
+def _hold_s(text: str) -> int:
+    unit = _SECONDS.get(text[-1:].lower())
+    digits = text[:-1]
+    if unit is None or not digits.isascii() or not digits.isdecimal() or not int(digits):
+        raise Misuse(f"--hold must be a number with s, m, h or d, such as 2h; got {text!r}")
+    return int(digits) * unit
 
 
 def _reshape(session: CommandSession, name: str, step: ScaleStep) -> tuple[str, Callable[[], Operation | None]]:

@@ -12,6 +12,13 @@ from typing import Literal
 from magnetar.client.admin import paths
 from magnetar.client.admin.aio.resource import AdminResource
 from magnetar.client.admin.responses import RestResponse, decoded
+from magnetar.client.documents.autoscale import (
+    AutoScaleOverride,
+    AutoScaleReport,
+    Decision,
+    ScaleResult,
+    WantedConsumers,
+)
 from magnetar.client.documents.policies import Retention
 from magnetar.client.documents.scalable import (
     MigrationPreview,
@@ -26,6 +33,7 @@ from magnetar.client.documents.stats import TopicStats
 
 Names = list[str]
 Operations = list[Operation]
+Decisions = list[Decision]
 
 
 class ScalableTopics(AdminResource):
@@ -174,6 +182,45 @@ class ScalableTopics(AdminResource):
 
     async def operation(self, name: str, op: str) -> Operation:
         return await self._exchange.read(f"{paths.scalable(name)}/operations/{paths.part(op)}", Operation)
+
+    # Automatic scaling
+
+    async def auto_scale_policy(self, name: str) -> AutoScaleOverride | None:
+        """The automatic scaling that the topic itself sets; None: nothing."""
+        answer = await self._exchange.call("GET", f"{paths.scalable(name)}/autoScalePolicy")
+        return decoded(answer, AutoScaleOverride) if answer.body.strip() else None
+
+    async def set_auto_scale_policy(self, name: str, policy: AutoScaleOverride) -> None:
+        await self._exchange.send("POST", f"{paths.scalable(name)}/autoScalePolicy", policy)
+
+    async def remove_auto_scale_policy(self, name: str) -> None:
+        await self._exchange.send("DELETE", f"{paths.scalable(name)}/autoScalePolicy")
+
+    async def explain_auto_scale(self, name: str) -> AutoScaleReport:
+        """The loads, the policy and the decisions of an evaluation that changes nothing."""
+        return await self._exchange.read(f"{paths.scalable(name)}/autoScale", AutoScaleReport)
+
+    async def auto_scale_history(self, name: str) -> Decisions:
+        """The last automatic decisions of the leader, taken and suppressed, newest first."""
+        return await self._exchange.read(f"{paths.scalable(name)}/autoScale/history", Decisions)
+
+    async def pause_auto_scale(self, name: str) -> None:
+        await self._exchange.send("POST", f"{paths.scalable(name)}/autoScale/pause")
+
+    async def resume_auto_scale(self, name: str) -> None:
+        await self._exchange.send("POST", f"{paths.scalable(name)}/autoScale/resume")
+
+    async def scale(self, name: str, segments: int, *, hold_s: float = 0.0) -> ScaleResult:
+        """Split until the topic has this number of active segments, and keep at least this number for `hold_s`."""
+        query = {"segments": segments, "holdSeconds": int(hold_s) or None}
+        answer = await self._exchange.call("POST", f"{paths.scalable(name)}/scale", query=query)
+        return decoded(answer, ScaleResult)
+
+    async def wanted_consumers(self, name: str, subscription: str) -> WantedConsumers:
+        """How many consumers of a subscription would have work."""
+        return await self._exchange.read(
+            f"{paths.scalable_subscription(name, subscription)}/wantedConsumers", WantedConsumers
+        )
 
     # Segments: controllers create, seal and delete them; these methods are idempotent
 

@@ -12,6 +12,13 @@ from typing import Literal
 from magnetar.client.admin import paths
 from magnetar.client.admin.responses import RestResponse, decoded
 from magnetar.client.admin.sync.resource import AdminResource
+from magnetar.client.documents.autoscale import (
+    AutoScaleOverride,
+    AutoScaleReport,
+    Decision,
+    ScaleResult,
+    WantedConsumers,
+)
 from magnetar.client.documents.policies import Retention
 from magnetar.client.documents.scalable import (
     MigrationPreview,
@@ -26,6 +33,7 @@ from magnetar.client.documents.stats import TopicStats
 
 Names = list[str]
 Operations = list[Operation]
+Decisions = list[Decision]
 
 
 class ScalableTopics(AdminResource):
@@ -172,6 +180,45 @@ class ScalableTopics(AdminResource):
 
     def operation(self, name: str, op: str) -> Operation:
         return self._exchange.read(f"{paths.scalable(name)}/operations/{paths.part(op)}", Operation)
+
+    # Automatic scaling
+
+    def auto_scale_policy(self, name: str) -> AutoScaleOverride | None:
+        """The automatic scaling that the topic itself sets; None: nothing."""
+        answer = self._exchange.call("GET", f"{paths.scalable(name)}/autoScalePolicy")
+        return decoded(answer, AutoScaleOverride) if answer.body.strip() else None
+
+    def set_auto_scale_policy(self, name: str, policy: AutoScaleOverride) -> None:
+        self._exchange.send("POST", f"{paths.scalable(name)}/autoScalePolicy", policy)
+
+    def remove_auto_scale_policy(self, name: str) -> None:
+        self._exchange.send("DELETE", f"{paths.scalable(name)}/autoScalePolicy")
+
+    def explain_auto_scale(self, name: str) -> AutoScaleReport:
+        """The loads, the policy and the decisions of an evaluation that changes nothing."""
+        return self._exchange.read(f"{paths.scalable(name)}/autoScale", AutoScaleReport)
+
+    def auto_scale_history(self, name: str) -> Decisions:
+        """The last automatic decisions of the leader, taken and suppressed, newest first."""
+        return self._exchange.read(f"{paths.scalable(name)}/autoScale/history", Decisions)
+
+    def pause_auto_scale(self, name: str) -> None:
+        self._exchange.send("POST", f"{paths.scalable(name)}/autoScale/pause")
+
+    def resume_auto_scale(self, name: str) -> None:
+        self._exchange.send("POST", f"{paths.scalable(name)}/autoScale/resume")
+
+    def scale(self, name: str, segments: int, *, hold_s: float = 0.0) -> ScaleResult:
+        """Split until the topic has this number of active segments, and keep at least this number for `hold_s`."""
+        query = {"segments": segments, "holdSeconds": int(hold_s) or None}
+        answer = self._exchange.call("POST", f"{paths.scalable(name)}/scale", query=query)
+        return decoded(answer, ScaleResult)
+
+    def wanted_consumers(self, name: str, subscription: str) -> WantedConsumers:
+        """How many consumers of a subscription would have work."""
+        return self._exchange.read(
+            f"{paths.scalable_subscription(name, subscription)}/wantedConsumers", WantedConsumers
+        )
 
     # Segments: controllers create, seal and delete them; these methods are idempotent
 
