@@ -304,8 +304,8 @@ def _scaling(labels: Labels, scaling: TopicScaling) -> Iterator[Sample]:
     for (kind, was_taken, reason), number in sorted(counts.items()):
         decided = (("kind", kind), ("taken", str(was_taken).lower()), ("reason", reason))
         yield "magnetar_scalable_topic_decisions_total", (*labels, *decided), number
-    for name, wanted in sorted(scaling.wanted.items()):
-        yield "pulsar_subscription_wanted_consumers", (*labels, ("subscription", name)), wanted
+    for name, consumers in sorted(scaling.wanted.items()):
+        yield "pulsar_subscription_wanted_consumers", (*labels, ("subscription", name)), consumers
     for id, load in sorted(scaling.loads.items()):
         if load.measured_s:
             yield from _segment(labels, id, load)

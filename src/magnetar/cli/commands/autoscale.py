@@ -264,8 +264,8 @@ def _settings(texts: Sequence[str]) -> dict[str, Any]:
 def _known(names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in AutoScaleOverride.__struct_fields__]
     if unknown:
-        known = ", ".join(AutoScaleOverride.__struct_fields__)
-        raise Misuse(f"{unknown[0]} is not a setting of automatic scaling; expected one of: {known}")
+        field_names = ", ".join(AutoScaleOverride.__struct_fields__)
+        raise Misuse(f"{unknown[0]} is not a setting of automatic scaling; expected one of: {field_names}")
 
 
 def _decisions(decisions: Sequence[Decision]) -> TableData:
