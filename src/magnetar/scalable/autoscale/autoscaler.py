@@ -9,6 +9,7 @@ one. One evaluation runs at a time; if the store or an owner does not answer, th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,7 +34,6 @@ from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
 
 if TYPE_CHECKING:
-    from magnetar.broker.topics.topics import Topics
     from magnetar.cluster.calls.topic_calls import Peers
     from magnetar.cluster.namespaces import Namespaces
     from magnetar.cluster.ownership import Ownership
@@ -45,6 +45,18 @@ if TYPE_CHECKING:
 log = get("autoscale")
 
 
+class LoadedTopic(Protocol):
+    @property
+    def name(self) -> TopicName: ...
+
+
+class LoadedTopics(Protocol):
+    """The topics in memory, by name."""
+
+    @property
+    def loaded(self) -> Mapping[str, LoadedTopic]: ...
+
+
 class AutoScalerNode(Protocol):
     """What AutoScaler uses of the node."""
 
@@ -54,10 +66,12 @@ class AutoScalerNode(Protocol):
     scalable: ScalableTopics
     namespaces: Namespaces
     peers: Peers
-    topics: Topics
 
     @property
     def ownership(self) -> Ownership: ...
+
+    @property
+    def topics(self) -> LoadedTopics: ...
 
 
 class AutoScaler:
