@@ -16,6 +16,7 @@ from magnetar.testing.brokers import AsyncBroker, broker
 pytestmark = pytest.mark.real_clock
 
 SETTINGS = {
+    "scalableTopicAutoScaleEnabled": True,
     "scalableTopicAutoScaleIntervalSeconds": 1,
     "scalableTopicLoadReportIntervalSeconds": 1,
     "scalableTopicMaxSegments": 6,

@@ -699,8 +699,8 @@ _SCALABLE = [
     _key(
         "scalableTopicAutoScaleEnabled",
         BOOL,
-        True,
-        "Split and merge segments by their load.",
+        False,
+        "Split and merge segments by their load. Pulsar's default is true.",
         dynamic=True,
     ),
     _key("scalableTopicAutoScaleIntervalSeconds", POSITIVE, 60, "Interval between two load checks."),

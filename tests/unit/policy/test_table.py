@@ -89,10 +89,10 @@ def test_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
     assert sorted(name for name, key in KEYS.items() if not key.honoured and name in asked - shown) == []
 
 
-SCALABLE = {  # as Pulsar has them, and whether they may change while the broker runs
+SCALABLE = {  # as Pulsar has them, except that automatic scaling is off, and whether they may change while the broker runs
     "scalableTopicsEnabled": (True, False),
     "scalableTopicConsumerSessionGracePeriodSeconds": (60, False),
-    "scalableTopicAutoScaleEnabled": (True, True),
+    "scalableTopicAutoScaleEnabled": (False, True),
     "scalableTopicAutoScaleIntervalSeconds": (60, False),
     "scalableTopicMaxSegments": (64, True),
     "scalableTopicMinSegments": (1, True),

@@ -21,7 +21,7 @@ async def effective(world: Any) -> dict[str, Any]:
 
 
 async def test_topic_wins_over_namespace_and_namespace_over_broker() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         assert (await effective(world))["maxSegments"] == 64
         await world.do("POST", "/admin/v2/brokers/configuration/scalableTopicMaxSegments/32")
@@ -52,14 +52,14 @@ async def test_topic_wins_over_namespace_and_namespace_over_broker() -> None:
     ],
 )
 async def test_invalid_policy_is_refused_and_not_stored(path: str, body: dict[str, Any], status: int) -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         assert (await world.ask("POST", path, body)).status == status
         assert (await world.ask("GET", path)).body == b""
 
 
 async def test_topic_policy_is_checked_together_with_namespace() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         await world.do("POST", NAMESPACE, {"maxSegments": 4})
         answer = await world.ask("POST", TOPIC, {"minSegments": 5})
@@ -70,13 +70,13 @@ async def test_topic_policy_is_checked_together_with_namespace() -> None:
 
 
 async def test_policy_of_missing_topic_is_not_found() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         for method, path in (("GET", TOPIC), ("DELETE", TOPIC), ("GET", f"{X}/autoScale"), ("POST", f"{X}/scale")):
             assert (await world.ask(method, f"{path}?segments=2")).status == 404
 
 
 async def test_paused_topic_keeps_its_policy() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         await world.do("POST", TOPIC, {"maxSegments": 8})
         await world.do("POST", f"{X}/autoScale/pause")
@@ -87,7 +87,7 @@ async def test_paused_topic_keeps_its_policy() -> None:
 
 
 async def test_topic_is_scaled_on_request_and_held() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         done = (await world.ask("POST", f"{X}/scale?segments=6&holdSeconds=3600")).document
         assert (done["before"], done["after"]) == (1, 6)
@@ -103,14 +103,14 @@ async def test_topic_is_scaled_on_request_and_held() -> None:
 
 @pytest.mark.parametrize("query", ["segments=0", "segments=1025", "segments=2&holdSeconds=9999999"])
 async def test_scaling_out_of_bounds_is_refused(query: str) -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", X)
         assert (await world.ask("POST", f"{X}/scale?{query}")).status == 412
         assert len((await world.get(X))["segments"]) == 1
 
 
 async def test_wanted_consumers_are_shown_for_deployments() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         await world.do("PUT", f"{X}/subscriptions/s")
         assert await world.get(f"{X}/subscriptions/s/wantedConsumers") == {"wantedConsumers": 1, "consumers": 0}
@@ -118,7 +118,7 @@ async def test_wanted_consumers_are_shown_for_deployments() -> None:
 
 
 async def test_decisions_are_kept_with_inputs_and_counted() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         scaler = world.node.autoscaler
         [name] = await world.node.scalable.names("public/default")
@@ -132,7 +132,7 @@ async def test_decisions_are_kept_with_inputs_and_counted() -> None:
 
 
 async def test_metrics_show_decisions_and_wanted_consumers() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         await world.do("PUT", f"{X}/subscriptions/s")
         await world.do("POST", TOPIC, {"maxDagDepth": 0})
@@ -150,7 +150,7 @@ async def test_metrics_show_decisions_and_wanted_consumers() -> None:
 
 
 async def test_bounds_are_checked_again_when_reshape_is_announced() -> None:
-    async with a_world() as world:
+    async with a_world(scalableTopicAutoScaleEnabled="true") as world:
         await world.do("PUT", f"{X}?numInitialSegments=2")
         [name] = await world.node.scalable.names("public/default")
         await world.do("POST", TOPIC, {"mergeWindowSeconds": 0, "mergeCooldownSeconds": 0})
