@@ -19,6 +19,7 @@ RUN |= {page: set(languages) for page, languages in PAGES.items()}
 # Blocks that no test runs, by page and language, and how many.
 LISTED = {
     ("README.md", "-"): 4,  # make, installation, and what the demo prints: `tests/process/test_demo.py`
+    ("docs/AUTOSCALE.md", "console"): 2,  # the examples of these commands run in tests/cli/test_examples.py
     ("docs/ARCHITECTURE.md", "mermaid"): 2,  # a picture
     ("docs/CLI.md", "-"): 1,  # lines of a shell's start file: `tests/cli/test_shells.py`
     ("docs/COMPATIBILITY.md", "-"): 1,  # needs a checkout of another client

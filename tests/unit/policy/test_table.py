@@ -89,7 +89,8 @@ def test_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
     assert sorted(name for name, key in KEYS.items() if not key.honoured and name in asked - shown) == []
 
 
-SCALABLE = {  # as Pulsar has them, except that automatic scaling is off, and whether they may change while the broker runs
+# As Pulsar has them, except that automatic scaling is off; and whether they may change while the broker runs.
+SCALABLE = {
     "scalableTopicsEnabled": (True, False),
     "scalableTopicConsumerSessionGracePeriodSeconds": (60, False),
     "scalableTopicAutoScaleEnabled": (False, True),

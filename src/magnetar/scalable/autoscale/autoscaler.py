@@ -191,7 +191,7 @@ class AutoScaler:
         try:
             namespace, topic = namespace_override(policies), topic_override(record)
         except Corrupt as error:
-            log.warning("autoscale_policy_invalid", topic=str(name), error=str(error))
+            log.warning("autoscale_policy_rejected", topic=str(name), error=str(error))
             return AutoScalePolicy(enabled=False), layers
         for layer, override in (("namespace", namespace), ("topic", topic)):
             if override is not None:

@@ -75,7 +75,7 @@ PROOFS = {
         "admin/resources/test_policies.py",
         "test_choice_of_active_consumer_follows_namespace_then_broker",
     ),
-    "persistence": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+    "persistence": ("admin/resources/test_policies_quorum.py", "test_new_ledgers_have_quorum_of_policy"),
     "scalableTopicAutoScalePolicy": (
         "admin/resources/scalable/test_autoscale.py",
         "test_topic_wins_over_namespace_and_namespace_over_broker",
@@ -96,11 +96,20 @@ INSIDE: dict[str, dict[str, tuple[str, str] | int]] = {
         "maxDeliveryDelayInMillis": 5,
     },
     "persistence": {
-        "bookkeeperEnsemble": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
-        "bookkeeperWriteQuorum": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
-        "bookkeeperAckQuorum": ("admin/resources/test_persistence.py", "test_new_ledgers_have_quorum_of_policy"),
+        "bookkeeperEnsemble": (
+            "admin/resources/test_policies_quorum.py",
+            "test_new_ledgers_have_quorum_of_policy",
+        ),
+        "bookkeeperWriteQuorum": (
+            "admin/resources/test_policies_quorum.py",
+            "test_new_ledgers_have_quorum_of_policy",
+        ),
+        "bookkeeperAckQuorum": (
+            "admin/resources/test_policies_quorum.py",
+            "test_new_ledgers_have_quorum_of_policy",
+        ),
         "managedLedgerMaxMarkDeleteRate": (
-            "admin/resources/test_persistence.py",
+            "admin/resources/test_policies_quorum.py",
             "test_mark_delete_rate_below_ours_is_refused",
         ),
     },

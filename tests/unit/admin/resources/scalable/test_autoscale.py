@@ -141,12 +141,12 @@ async def test_metrics_show_decisions_and_wanted_consumers() -> None:
         await world.publish_batches("segment://public/default/x/0000-7fff-0", [3])
         await world.node.autoscaler.evaluate(name)
         found = await scraped(world)
-        assert value(found, "pulsar_scalable_topic_merge_suppressed_max_depth_total", topic=str(name)) == 1
+        assert value(found, "pulsar_scalable_topic_merge_suppressed_max_depth_total", topic=str(name)) >= 1
         assert value(found, "pulsar_scalable_topic_auto_splits_total", topic=str(name)) == 0
         assert value(found, "pulsar_subscription_wanted_consumers", topic=str(name), subscription="s") >= 1
         assert value(found, "pulsar_segment_rate_in", topic=str(name), segment="0") > 0
         suppressed = {"kind": "MERGE", "taken": "false", "reason": "max-depth"}
-        assert value(found, "magnetar_scalable_topic_decisions_total", topic=str(name), **suppressed) == 1
+        assert value(found, "magnetar_scalable_topic_decisions_total", topic=str(name), **suppressed) >= 1
 
 
 async def test_bounds_are_checked_again_when_reshape_is_announced() -> None:
