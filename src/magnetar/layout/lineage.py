@@ -48,12 +48,8 @@ def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
 
 
 def merge_depths(layout: Layout) -> dict[SegmentId, int]:
-    """For each segment the most merges on one path of listed ancestors to it, its own merge included."""
-    depths: dict[SegmentId, int] = {}
-    for segment in layout.segments:  # parents come before their children: ids grow
-        above = max((depths[parent] for parent in segment.parents), default=0)
-        depths[segment.id] = above + (len(segment.parents) > 1)
-    return depths
+    """For each segment the most merges on one path of ancestors to it, pruned ones and its own merge included."""
+    return {segment.id: segment.merge_depth for segment in layout.segments}
 
 
 def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:

@@ -15,8 +15,10 @@ from magnetar.client.documents.policies import (
     AutoSubscriptionCreation,
     AutoTopicCreation,
     DelayedDelivery,
+    Persistence,
     Retention,
 )
+from magnetar.layout.autoscale.policy import AutoScaleOverride
 
 T = TypeVar("T")
 
@@ -43,6 +45,7 @@ RETENTION = Removable("retention", Retention)
 MESSAGE_TTL_S = Removable("messageTTL", int)
 DEDUPLICATION = Removable("deduplication", bool)
 DEDUPLICATION_SNAPSHOT_INTERVAL_S = Settable("deduplicationSnapshotInterval", int)
+PERSISTENCE = Removable("persistence", Persistence)
 DELAYED_DELIVERY = Removable("delayedDelivery", DelayedDelivery)
 AUTO_TOPIC_CREATION = Removable("autoTopicCreation", AutoTopicCreation)
 AUTO_SUBSCRIPTION_CREATION = Removable("autoSubscriptionCreation", AutoSubscriptionCreation)
@@ -54,12 +57,12 @@ UNACKED_MESSAGES_PER_SUBSCRIPTION_MAX = Removable("maxUnackedMessagesPerSubscrip
 SUBSCRIPTIONS_PER_TOPIC_MAX = Removable("maxSubscriptionsPerTopic", int)
 TOPICS_PER_NAMESPACE_MAX = Removable("maxTopicsPerNamespace", int)
 FAILOVER_BY_CONSISTENT_HASHING = Removable("activeConsumerFailoverConsistentHashing", bool)
+AUTO_SCALE = Removable("scalableTopicAutoScalePolicy", AutoScaleOverride)
 REPLICATION_CLUSTERS = Settable("replication", list[str])
 TOPIC_BUCKETS = Settable("numberOfTopicBuckets", int)  # fixed at creation: setting another number is refused
 
 SUBSCRIPTION_EXPIRATION_MINUTES = Policy("subscriptionExpirationTime", int)
 BACKLOG_QUOTAS = Policy("backlogQuotaMap", dict[str, Any])
-PERSISTENCE = Policy("persistence", dict[str, Any])
 INACTIVE_TOPICS = Policy("inactiveTopicPolicies", dict[str, Any])
 COMPACTION_THRESHOLD_BYTES = Policy("compactionThreshold", int)
 OFFLOAD_THRESHOLD_BYTES = Policy("offloadThreshold", int)

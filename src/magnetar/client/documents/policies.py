@@ -31,6 +31,15 @@ class AutoSubscriptionCreation(msgspec.Struct, frozen=True):
     allowAutoSubscriptionCreation: bool
 
 
+class Persistence(msgspec.Struct, frozen=True):
+    """How many bookies store each ledger and each of its entries, and how many must have stored an entry."""
+
+    bookkeeperEnsemble: int = 2
+    bookkeeperWriteQuorum: int = 2
+    bookkeeperAckQuorum: int = 2
+    managedLedgerMaxMarkDeleteRate: float = 0.0
+
+
 class DelayedDelivery(msgspec.Struct, frozen=True):
     tickTime: int = 1000
     active: bool = True
@@ -48,6 +57,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_ttl_in_seconds: int | None = None
     retention_policies: Retention | None = None
     delayed_delivery_policies: DelayedDelivery | None = None
+    persistence: Persistence | None = None
     max_producers_per_topic: int | None = None
     max_consumers_per_topic: int | None = None
     max_consumers_per_subscription: int | None = None

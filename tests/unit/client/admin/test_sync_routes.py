@@ -21,6 +21,7 @@ from magnetar.client.documents.policies import Policies, Retention
 from magnetar.client.documents.schemas import PostSchema
 from magnetar.client.documents.tenants import TenantInfo
 from magnetar.client.documents.topics import MessageId
+from magnetar.layout.autoscale.policy import AutoScaleOverride
 
 RESOURCES = [
     "brokers",
@@ -81,7 +82,8 @@ NAMES = {
     "holds": ["topic://acme/shop/or ders", "or ders"],
     "sinks": ["a/sink"],
 }
-BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "int | None": [4], "str | None": ["x"]}
+BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "float": [60.0], "int | None": [4], "str | None": ["x"]}
+BY_TYPE["AutoScaleOverride"] = [AutoScaleOverride(maxSegments=8)]
 BY_TYPE["Sequence[int]"] = [[1, 2], [1, 2, 3]]
 
 
@@ -125,7 +127,7 @@ def calls(resource: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def given_values(resource: str, method: str, parameter: inspect.Parameter) -> list[Any]:
-    if parameter.name == "policy":
+    if resource == "namespaces" and parameter.name == "policy":
         kinds = {"policy": policy.Policy, "set_policy": policy.Settable, "remove_policy": policy.Removable}
         return [one for one in policy.ALL.values() if isinstance(one, kinds[method])]
     if parameter.name == "name":

@@ -13,7 +13,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.broker.batch_read.holds import HoldRequest
 from magnetar.layout.readable_range import START
 from magnetar.metadata import paths
-from magnetar.scalable.machines.seek_target import Target, Where
+from magnetar.scalable.machines.seek_target import Target, TargetKind
 from magnetar.scalable.record import codec
 from magnetar.scalable.record.record import Kind, Record
 from magnetar.scalable.service import SubscriptionKind
@@ -214,7 +214,7 @@ async def test_seek_beside_pruning_ends(cluster: Cluster, mark: str) -> None:
     leader = cluster.members[0]
     await filled(cluster, 0)
     await leader.service.subscribe(NAME, "s", STREAM, earliest=False)
-    begun = at_mark(cluster, mark, lambda: leader.service.seek(NAME, "s", Target(Where.EARLIEST)))
+    begun = at_mark(cluster, mark, lambda: leader.service.seek(NAME, "s", Target(TargetKind.EARLIEST)))
     await pass_s(LONG_S)
     await asyncio.gather(*begun)
     assert begun

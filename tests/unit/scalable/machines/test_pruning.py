@@ -35,7 +35,7 @@ from magnetar.scalable.machines.effects import (
 from magnetar.scalable.machines.pruning import Phase, chosen, due, held, step
 from magnetar.scalable.record.codec import encode
 from magnetar.scalable.record.record import Intent, Kind, Record, created
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type
+from magnetar.scalable.record.subscription import Hold, StreamPlan, Subscription, Type
 
 OP, TERM = "prune", Term(1)
 MINUTE, TEN_MINUTES = 60_000, 600_000
@@ -109,7 +109,7 @@ def test_migrated_plain_topic_stays_and_blocks_nothing_when_empty():
 
 
 def test_segment_that_consumer_has_is_kept():
-    plan = Plan(holds=(Hold(SegmentId(1), "c", "c"), Hold(SegmentId(2), "", "")))
+    plan = StreamPlan(holds=(Hold(SegmentId(1), "c", "c"), Hold(SegmentId(2), "", "")))
     subscription = Subscription("s", Type.STREAM, 0, 1, plan=plan)
     assert held([subscription]) == ids(1, 2)
     assert chosen(three(), ids(0, 1), held([subscription])) == (0,)
