@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from magnetar import Client
 from magnetar.base.names import topic_name
 from magnetar.spark import project
 from magnetar.testing import Broker
@@ -67,6 +68,8 @@ def test_spark_pages_run_on_broker_of_others(tmp_path: Path) -> None:
     assert len(SPARK) == 1
     with Standalone(tmp_path / "broker") as server:
         run_pages(server)
+        with Client(server.url) as client:
+            test_spark.publish_page_orders(server, client)
         done = test_spark.run(tmp_path, server.url)
         assert done.returncode == 0, done.stderr[-4000:]
         create = ["topic", "create", project.TOPIC, "--admin-url", server.http]
