@@ -56,6 +56,11 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         broker.ask(
             "POST", "/admin/v2/schemas/public/default/orders/schema", {"type": "STRING", "schema": "", "properties": {}}
         )
+    if words[1:3] == ["autoscale", "simulate"]:
+        monkeypatch.chdir(own_home)
+        broker.ask("PUT", "/admin/v2/scalable/public/default/traced", {}, numInitialSegments="1")
+        explained = magnetar("autoscale", "explain", "topic://public/default/traced", "-o", "jsonl")
+        Path("trace.jsonl").write_text(explained.out)
     if words[1] == "spark":
         monkeypatch.chdir(own_home)
         own = f"read-{next(_numbers)}"

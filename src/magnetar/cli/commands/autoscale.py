@@ -111,7 +111,7 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
     Examples
     --------
     $ magnetar autoscale explain topic://public/default/clicks
-    $ magnetar autoscale explain topic://public/default/clicks -o jsonl >> trace.jsonl
+    $ magnetar autoscale explain topic://public/default/clicks -o jsonl
     """
     with opened(common, topic) as (session, name):
         report = session.admin.scalable.explain_auto_scale(name)

@@ -159,15 +159,13 @@ def _parts(document: dict[str, Any], work: Workload) -> list[KeyValues | TableDa
         "not stored": outcomes["failed"],
         "received": document["received"],
         "received again": document["redelivered"],
-        "received by late reader": document["receivedLate"],
+        "by late reader": document["receivedLate"],
         "reshapes": document["reshapes"],
         "reshapes refused": document["reshapesRefused"],
         "why refused": "" if work.last_refusal is None else str(work.last_refusal),
         "consumers": document["consumers"],
     }
-    shown: list[KeyValues | TableData] = [
-        KeyValues(facts, optional=frozenset(("received by late reader", "why refused")))
-    ]
+    shown: list[KeyValues | TableData] = [KeyValues(facts, optional=frozenset(("by late reader", "why refused")))]
     if document["findings"]:
         rows = [(one["kind"], one["key"], one["number"], one["text"]) for one in document["findings"]]
         shown.append(TableData(("FOUND", "KEY", "NUMBER", "WHAT"), rows))
