@@ -110,5 +110,5 @@ def test_verify_order_finds_nothing_through_reshapes_churn_and_kills(tmp_path: P
         output, _ = running.communicate(timeout=4 * WAIT_S)
         found = json.loads(output)
         assert (running.returncode, found["findings"]) == (0, []), (tmp_path / "said").read_text()
-        assert found["receivedLate"] >= found["told"]["stored"] > 1000
+        assert found["receivedLate"] >= found["outcomes"]["stored"] > 1000
         assert min(kills, found["reshapes"], found["consumers"] - 4) > 1, found

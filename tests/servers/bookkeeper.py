@@ -148,8 +148,9 @@ class Ensemble:
         command = ["nice", "-n", "10", *_java(str(PEER)), f"zk+hierarchical://{self.keeper.address}{ROOT}", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PEER_S, check=False, cwd=self.folder)
         for line in done.stdout.splitlines():
-            if line.startswith("RESULT "):
-                return line.split()[1:]
+            _, mark, result = line.partition("RESULT ")  # behind a stack trace that the log did not end with a line
+            if mark:
+                return result.split()
         raise AssertionError(f"{words}: {done.stdout[-3000:]} {done.stderr[-3000:]}")
 
     def stop(self) -> None:
