@@ -156,7 +156,7 @@ def test_row_above_message_limit_is_named_with_size_and_remedy(target: Target, d
     large = pa.record_batch([pa.array(["k", "k"]), pa.array([b"v", bytes(6_000_000)])], names=["key", "value"])
     task = WriteTask(asked, ["key", "value"], f"large-{delivery}", 1, 3)
     with pytest.raises(
-        LimitExceeded, match=r"row 101 of partition 3 .* has 6000001 bytes .* accept 5242880 in total: make"
+        LimitExceeded, match=r"Row 101 of partition 3 .* has 6000001 bytes .* accept 5242880 in total. Make"
     ):
         task.write(iter([small, small.slice(0, 0), small, large]))
 
